@@ -1,0 +1,21 @@
+//! The contract of firstnan in Rust: canonical bytes, identities, strict decoding, validators, triage, lifecycle.
+//!
+//! A front page only: each module says what it holds.
+#![forbid(unsafe_code)]
+
+pub mod canonical;
+mod cel;
+pub mod digest;
+mod error;
+#[rustfmt::skip]
+mod generated;
+pub mod json;
+pub mod lifecycle;
+pub mod limits;
+mod record;
+mod shape;
+pub mod triage;
+
+pub use error::{Error, ErrorKind, Layer, Result};
+pub use generated::*;
+pub use record::{Builder, Choice, FieldInfo, FieldType, Profile, Real, Record, RecordInfo, Value};

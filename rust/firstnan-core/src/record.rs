@@ -1,0 +1,197 @@
+//! What every generated record offers, and the three traits it speaks: JSON in, objects in, objects out.
+
+use std::borrow::Cow;
+
+use crate::error::{Error, Result};
+use crate::json::Reader;
+
+/// One of the two canonical byte forms (docs/canonical.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// UTF-8, integers only: lifecycle records and consensus.
+    Record,
+    /// ASCII, floats allowed: incident records.
+    Evidence,
+}
+
+/// A JSON number that keeps the type it was written in: `1024` and `1024.0` have different identities.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Real<'a> {
+    /// An integer that fits 64 bits.
+    Int(i64),
+    /// Any other integer, as canonical decimal digits with an optional minus.
+    Big(Cow<'a, str>),
+    /// A finite binary64.
+    Float(f64),
+}
+
+/// A closed list of strings: a field's `enum` in the schema.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The Python enum class, or empty where Python uses the plain string.
+    pub name: &'static str,
+    /// The allowed values, in the order of the schema.
+    pub values: &'static [&'static str],
+}
+
+/// The type of a field, for those who walk records (objects, tables) instead of naming fields.
+#[derive(Clone, Copy, Debug)]
+pub enum FieldType {
+    /// A string.
+    Text,
+    /// An integer in the 64-bit range.
+    Integer,
+    /// A number that keeps its written type.
+    Real,
+    /// true or false.
+    Boolean,
+    /// One of a closed list of strings.
+    Choice(&'static Choice),
+    /// Another record.
+    Record(&'static RecordInfo),
+    /// One of several records, told apart by a member.
+    Union(&'static str),
+    /// An array.
+    Array(&'static FieldType),
+    /// The type, or null.
+    Optional(&'static FieldType),
+}
+
+/// A field of a record.
+#[derive(Debug)]
+pub struct FieldInfo {
+    /// The name in JSON and in Python.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: FieldType,
+}
+
+/// What is known of a kind of record when no record is at hand.
+#[derive(Debug)]
+pub struct RecordInfo {
+    /// `stage-telemetry`
+    pub kind: &'static str,
+    /// `StageTelemetry`, the Python class.
+    pub name: &'static str,
+    /// Its canonical profile.
+    pub profile: Profile,
+    /// True for incident records: strings must be exactly `str`, integers exactly `int`.
+    pub exact: bool,
+    /// The fields in the order of the schema.
+    pub fields: &'static [FieldInfo],
+    /// Indices into `fields`, sorted by name: the order of canonical bytes.
+    pub sorted: &'static [usize],
+}
+
+/// Objects in: a value of another language, asked for as what the schema says it is.
+pub trait Value<'a>: Sized {
+    /// The error of that language's side.
+    type Error: From<Error> + Located;
+    /// Is it null?
+    fn is_null(&self) -> bool;
+    /// A string without lone surrogates.
+    fn text(self, exact: bool) -> std::result::Result<Cow<'a, str>, Self::Error>;
+    /// An integer, never a boolean; beyond 64 bits it is saturated, which every bound of the contract refuses.
+    fn integer(self, exact: bool) -> std::result::Result<i64, Self::Error>;
+    /// An integer or a float, never a boolean, finite in binary64.
+    fn real(self) -> std::result::Result<Real<'a>, Self::Error>;
+    /// A boolean.
+    fn boolean(self) -> std::result::Result<bool, Self::Error>;
+    /// The index of the value in `choice.values`.
+    fn choice(self, choice: &'static Choice, exact: bool) -> std::result::Result<usize, Self::Error>;
+    /// The members of an array, at most `most` of them.
+    fn items(self, most: usize) -> std::result::Result<Vec<Self>, Self::Error>;
+    /// The fields of a record of exactly this kind, in the order of the schema.
+    fn fields<const N: usize>(self, info: &'static RecordInfo) -> std::result::Result<[Self; N], Self::Error>;
+    /// Which of these records it is.
+    fn variant(&self, of: &'static [&'static RecordInfo]) -> std::result::Result<usize, Self::Error>;
+}
+
+/// An error that learns where it happened on its way out.
+pub trait Located {
+    /// Moves the error below a member name.
+    #[must_use]
+    fn at(self, name: &'static str) -> Self;
+    /// Moves the error below an array index.
+    #[must_use]
+    fn at_index(self, index: usize) -> Self;
+}
+
+impl Located for Error {
+    fn at(self, name: &'static str) -> Self {
+        Error::at(self, name)
+    }
+    fn at_index(self, index: usize) -> Self {
+        Error::at_index(self, index)
+    }
+}
+
+/// Objects out: what a record becomes in another language.
+pub trait Builder {
+    /// A built value.
+    type Out;
+    /// Why it could not be built.
+    type Error;
+    /// null
+    fn null(&mut self) -> std::result::Result<Self::Out, Self::Error>;
+    /// A string.
+    fn text(&mut self, value: &str) -> std::result::Result<Self::Out, Self::Error>;
+    /// An integer.
+    fn integer(&mut self, value: i64) -> std::result::Result<Self::Out, Self::Error>;
+    /// A number that keeps its type.
+    fn real(&mut self, value: &Real<'_>) -> std::result::Result<Self::Out, Self::Error>;
+    /// A boolean.
+    fn boolean(&mut self, value: bool) -> std::result::Result<Self::Out, Self::Error>;
+    /// A member of a closed list.
+    fn choice(&mut self, choice: &'static Choice, index: usize) -> std::result::Result<Self::Out, Self::Error>;
+    /// An array.
+    fn items(&mut self, values: Vec<Self::Out>) -> std::result::Result<Self::Out, Self::Error>;
+    /// A record, its fields in the order of the schema.
+    fn record<const N: usize>(
+        &mut self,
+        info: &'static RecordInfo,
+        values: [Self::Out; N],
+    ) -> std::result::Result<Self::Out, Self::Error>;
+}
+
+/// A record of the contract. Everything here is generated from its schema.
+pub trait Record<'a>: Sized {
+    /// `stage-telemetry`, or the name of a union of records.
+    const KIND: &'static str;
+    /// The canonical profile.
+    const PROFILE: Profile;
+
+    /// Reads one JSON value as this record: shape only. A wire fault waits in the reader until shape and rules hold.
+    fn read(reader: &mut Reader<'a>) -> Result<Self>;
+    /// Takes this record from an object of another language: shape only.
+    fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error>;
+    /// The rules between fields, of this record and of the records in it.
+    fn check_rules(&self) -> Result<()>;
+    /// Appends the canonical bytes in the record's own profile.
+    fn write(&self, out: &mut Vec<u8>);
+    /// Builds the record in another language.
+    fn build<B: Builder>(&self, builder: &mut B) -> std::result::Result<B::Out, B::Error>;
+
+    /// Decodes strictly: the whole input is this record, nothing else.
+    ///
+    /// Errors carry the layer that refuses first: shape, then rule, then wire.
+    fn decode(data: &'a [u8]) -> Result<Self> {
+        let mut reader = Reader::new(data).map_err(|e| e.in_record(Self::KIND))?;
+        let result = Self::read(&mut reader).and_then(|record| {
+            reader.end()?;
+            record.check_rules()?;
+            match reader.take_wire_fault() {
+                Some(fault) => Err(fault),
+                None => Ok(record),
+            }
+        });
+        result.map_err(|e| e.in_record(Self::KIND))
+    }
+
+    /// The canonical bytes in the record's own profile.
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(1024);
+        self.write(&mut out);
+        out
+    }
+}
