@@ -91,8 +91,8 @@ pub trait Value<'a>: Sized {
     fn is_null(&self) -> bool;
     /// A string without lone surrogates.
     fn text(self, exact: bool) -> std::result::Result<Cow<'a, str>, Self::Error>;
-    /// An integer, never a boolean; beyond 64 bits it is saturated, which every bound of the contract refuses.
-    fn integer(self, exact: bool) -> std::result::Result<i64, Self::Error>;
+    /// An integer, never a boolean; beyond 128 bits it is saturated, which every bound of the contract refuses.
+    fn integer(self, exact: bool) -> std::result::Result<i128, Self::Error>;
     /// An integer or a float, never a boolean, finite in binary64.
     fn real(self) -> std::result::Result<Real<'a>, Self::Error>;
     /// A boolean.
