@@ -1,6 +1,7 @@
 //! What every generated record offers, and the three traits it speaks: JSON in, objects in, objects out.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use crate::error::{Error, Result};
 use crate::json::Reader;
@@ -25,9 +26,48 @@ pub enum Real<'a> {
     Float(f64),
 }
 
+impl Real<'_> {
+    /// The value in binary64, correctly rounded; infinite where an integer is too large for it.
+    pub fn to_f64(&self) -> f64 {
+        match self {
+            #[expect(clippy::cast_precision_loss, reason = "rounding to binary64 is what is asked for")]
+            Self::Int(value) => *value as f64,
+            // Digits always parse, and a number beyond the range becomes an infinity.
+            Self::Big(digits) => digits.parse().unwrap_or(f64::NAN),
+            Self::Float(value) => *value,
+        }
+    }
+
+    /// Compares by value with a finite binary64, exactly: rounding never moves an integer past a neighbour.
+    pub fn compare(&self, other: f64) -> Option<Ordering> {
+        let rounded = self.to_f64();
+        match (self, rounded.partial_cmp(&other)?) {
+            #[expect(clippy::cast_possible_truncation, reason = "equal to a rounded i64, so an integer within i128")]
+            (Self::Int(value), Ordering::Equal) => Some(i128::from(*value).cmp(&(other as i128))),
+            (Self::Big(digits), Ordering::Equal) => {
+                let exact = format!("{other:.0}");
+                let magnitude = digits.len().cmp(&exact.len()).then_with(|| digits.as_ref().cmp(&exact));
+                Some(if other < 0.0 { magnitude.reverse() } else { magnitude })
+            }
+            (_, ordering) => Some(ordering),
+        }
+    }
+
+    /// Equality by value: 1024 is 1024.0.
+    pub fn equals(&self, other: &Real<'_>) -> bool {
+        match (self, other) {
+            (_, Real::Float(float)) => self.compare(*float) == Some(Ordering::Equal),
+            (Real::Float(float), _) => other.compare(*float) == Some(Ordering::Equal),
+            _ => self == other,
+        }
+    }
+}
+
 /// A closed list of strings: a field's `enum` in the schema.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
+    /// Its place in `CHOICES`.
+    pub index: usize,
     /// The Python enum class, or empty where Python uses the plain string.
     pub name: &'static str,
     /// The allowed values, in the order of the schema.
@@ -50,7 +90,7 @@ pub enum FieldType {
     /// Another record.
     Record(&'static RecordInfo),
     /// One of several records, told apart by a member.
-    Union(&'static str),
+    Union(&'static [&'static RecordInfo]),
     /// An array.
     Array(&'static FieldType),
     /// The type, or null.
@@ -69,6 +109,8 @@ pub struct FieldInfo {
 /// What is known of a kind of record when no record is at hand.
 #[derive(Debug)]
 pub struct RecordInfo {
+    /// Its place in `RECORDS`.
+    pub index: usize,
     /// `stage-telemetry`
     pub kind: &'static str,
     /// `StageTelemetry`, the Python class.
@@ -167,8 +209,8 @@ pub trait Record<'a>: Sized {
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error>;
     /// The rules between fields, of this record and of the records in it.
     fn check_rules(&self) -> Result<()>;
-    /// Appends the canonical bytes in the record's own profile.
-    fn write(&self, out: &mut Vec<u8>);
+    /// Appends the canonical bytes in the record's own profile. Only a record built by hand can fail (a NaN in it).
+    fn write(&self, out: &mut Vec<u8>) -> Result<()>;
     /// Builds the record in another language.
     fn build<B: Builder>(&self, builder: &mut B) -> std::result::Result<B::Out, B::Error>;
 
@@ -189,9 +231,27 @@ pub trait Record<'a>: Sized {
     }
 
     /// The canonical bytes in the record's own profile.
-    fn encode(&self) -> Vec<u8> {
+    fn encode(&self) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(1024);
-        self.write(&mut out);
-        out
+        self.write(&mut out)?;
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reals_compare_exactly_across_types() {
+        let two_53 = 9_007_199_254_740_992.0;
+        assert_eq!(Real::Int(9_007_199_254_740_993).compare(two_53), Some(Ordering::Greater));
+        assert_eq!(Real::Int(9_007_199_254_740_991).compare(two_53), Some(Ordering::Less));
+        assert_eq!(Real::Int(i64::MAX).compare(9_223_372_036_854_775_808.0), Some(Ordering::Less));
+        assert_eq!(Real::Big("9223372036854775808".into()).compare(9_223_372_036_854_775_808.0), Some(Ordering::Equal));
+        assert_eq!(Real::Big("9223372036854775809".into()).compare(9_223_372_036_854_775_808.0), Some(Ordering::Greater));
+        assert_eq!(Real::Big("-9223372036854775809".into()).compare(-9_223_372_036_854_775_808.0), Some(Ordering::Less));
+        assert!(Real::Int(1024).equals(&Real::Float(1024.0)));
+        assert!(!Real::Int(i64::MAX).equals(&Real::Float(9_223_372_036_854_775_808.0)));
     }
 }

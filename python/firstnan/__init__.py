@@ -1,0 +1,44 @@
+"""firstnan says which stage of a training step went non-finite first, and keeps evidence that anyone can check.
+
+Importing this loads neither jax nor numpy: `firstnan.jax` has the probes, `firstnan.supervisor` the bounded worker.
+"""
+
+from firstnan._core import __version__ as __version__
+from firstnan.canonical import canonical_evidence as canonical_evidence
+from firstnan.canonical import canonical_record as canonical_record
+from firstnan.canonical import canonicalize as canonicalize
+from firstnan.canonical import content_id as content_id
+from firstnan.canonical import contract_digest as contract_digest
+from firstnan.canonical import decode as decode
+from firstnan.canonical import encode as encode
+from firstnan.errors import ContractError as ContractError
+from firstnan.errors import RuntimeContractError as RuntimeContractError
+from firstnan.lifecycle import advance_stage as advance_stage
+from firstnan.lifecycle import validate_inventory_consensus as validate_inventory_consensus
+from firstnan.records import MAX_BINARY64_RESOLUTION as MAX_BINARY64_RESOLUTION
+from firstnan.records import MAX_CONSENSUS_BYTES as MAX_CONSENSUS_BYTES
+from firstnan.records import MAX_ELEMENTS_PER_STAGE as MAX_ELEMENTS_PER_STAGE
+from firstnan.records import MAX_RECORD_DEPTH as MAX_RECORD_DEPTH
+from firstnan.records import MAX_RECORD_ITEMS as MAX_RECORD_ITEMS
+from firstnan.records import MAX_TEXT_BYTES as MAX_TEXT_BYTES
+from firstnan.records import MAX_TOTAL_ELEMENTS as MAX_TOTAL_ELEMENTS
+from firstnan.records import MAX_WORLD_SIZE as MAX_WORLD_SIZE
+from firstnan.records import MIN_BINARY64_RESOLUTION as MIN_BINARY64_RESOLUTION
+from firstnan.records import STAGES as STAGES
+from firstnan.records import Checkpoint as Checkpoint
+from firstnan.records import IncidentReport as IncidentReport
+from firstnan.records import LogicalPlacement as LogicalPlacement
+from firstnan.records import PlacementKind as PlacementKind
+from firstnan.records import RankInventory as RankInventory
+from firstnan.records import RunIdentity as RunIdentity
+from firstnan.records import RunRecord as RunRecord
+from firstnan.records import RuntimeStage as RuntimeStage
+from firstnan.records import StageMessage as StageMessage
+from firstnan.records import StageTelemetry as StageTelemetry
+from firstnan.records import TopologyPlan as TopologyPlan
+from firstnan.records import TrainingIncidentContract as TrainingIncidentContract
+from firstnan.records import TrainingRunEvidence as TrainingRunEvidence
+from firstnan.records import Vote as Vote
+from firstnan.records import WorkerConfiguration as WorkerConfiguration
+from firstnan.records import WorkerEvent as WorkerEvent
+from firstnan.triage import triage_training_incident as triage_training_incident

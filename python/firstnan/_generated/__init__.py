@@ -1,0 +1,1 @@
+"""Made by tools/generate.py."""
