@@ -66,8 +66,13 @@ def mixins(source: Path) -> set[str]:
     return {node.name for node in ast.parse(source.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)}
 
 
+def docstring(text: str) -> str:
+    """Text that stands for itself inside a docstring."""
+    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+
+
 def paragraph(text: str, indent: str, first: str = "") -> list[str]:
-    return textwrap.wrap(first + text, 108, initial_indent=indent, subsequent_indent=indent + ("    " if first else ""))
+    return textwrap.wrap(first + docstring(text), 108, initial_indent=indent, subsequent_indent=indent + ("    " if first.endswith(": ") else ""))
 
 
 def record_class(index: int, record: Record, methods: set[str]) -> list[str]:
@@ -105,14 +110,14 @@ def emit(model: Model, methods_source: Path) -> str:
         if not choice.python:
             continue
         exported.append(choice.python)
-        lines += ["", "", f"class {choice.python}(str, Enum):", f'    """{choice.description}"""', ""]
+        lines += ["", "", f"class {choice.python}(str, Enum):", f'    """{docstring(choice.description)}"""', ""]
         lines += [f'    {member_name(value)} = "{value}"' for value in choice.values]
     for index, record in enumerate(model.records.values()):
         exported.append(record.title)
         lines += record_class(index, record, methods)
     for union in model.unions.values():
         exported.append(union.title)
-        lines += ["", "", f"{union.title} = {' | '.join(variant.title for variant in union.variants)}", f'"""{union.description}"""']
+        lines += ["", "", f"{union.title} = {' | '.join(variant.title for variant in union.variants)}", f'"""{docstring(union.description)}"""']
     lines += ["", "__all__ = [", *(f'    "{name}",' for name in sorted(exported)), "]"]
     return "\n".join(lines) + "\n"
 

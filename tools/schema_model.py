@@ -332,6 +332,8 @@ class Loader:
 
     def known(self, where: str, schema: dict[str, Any], keywords: set[str]) -> None:
         unknown = set(schema) - keywords - ANNOTATIONS
+        if "\n" in schema.get("description", "") + schema.get("title", ""):
+            raise UnsupportedSchema(f"{where}: a description of more than one line")
         if unknown:
             raise UnsupportedSchema(f"{where}: keywords that the generator does not compile: {sorted(unknown)}")
 

@@ -88,7 +88,7 @@ class Checkpoint:
 @dataclass(frozen=True)
 class IncidentReport:
     """The verdict on one training step: where a non-finite value first showed, and what is held. Where a
-        symptom first shows is not why it arose.
+    symptom first shows is not why it arose.
 
     Kind `incident-report`, canonical profile `evidence`.
 
@@ -528,12 +528,12 @@ class RunRecord:
         wall_s: From the start of the worker to its end, in seconds. (finite and >= 0.0 and <= 1000000000.0)
         events: What the worker reported, in order. A line beyond the number that the configuration allows
             counts as malformed. (0 to 200005 items, each a WorkerEvent)
-        stderr: The last 16,384 characters of standard error; bytes that are not UTF-8 are written as \xNN.
+        stderr: The last 16,384 characters of standard error; bytes that are not UTF-8 are written as \\xNN.
             (0 to 16384 characters)
         worker_hash: SHA-256 of the worker's source text. (64 characters, only [0-9a-f])
         config: What the worker was asked. (a WorkerConfiguration)
         malformed_stdout: The first 64 lines of standard output that are not events, each cut to its first
-            1,024 characters; bytes that are not UTF-8 are written as \xNN. (0 to 64 items, each 0 to 1024
+            1,024 characters; bytes that are not UTF-8 are written as \\xNN. (0 to 64 items, each 0 to 1024
             characters)
 
     Rules:
@@ -696,7 +696,7 @@ class TopologyPlan:
 @dataclass(frozen=True)
 class TrainingIncidentContract(_methods.TrainingIncidentContractMethods):
     """What a training step promised before it ran: who owns each stage, and the bounds its evidence must
-        keep.
+    keep.
 
     Kind `training-incident-contract`, canonical profile `evidence`.
 

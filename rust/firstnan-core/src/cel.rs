@@ -53,12 +53,20 @@ pub(crate) fn size<T>(list: &[T]) -> i64 {
 
 /// `list.all(x, test)`: false wins over an error.
 pub(crate) fn all<T>(list: &[T], test: impl Fn(&T) -> Option<bool>) -> Option<bool> {
-    list.iter().fold(Some(true), |so_far, item| and(so_far, || test(item)))
+    let mut result = Some(true);
+    for item in list {
+        result = and(result, || test(item));
+    }
+    result
 }
 
 /// `list.exists(x, test)`: true wins over an error.
 pub(crate) fn exists<T>(list: &[T], test: impl Fn(&T) -> Option<bool>) -> Option<bool> {
-    list.iter().fold(Some(false), |so_far, item| or(so_far, || test(item)))
+    let mut result = Some(false);
+    for item in list {
+        result = or(result, || test(item));
+    }
+    result
 }
 
 /// `list.exists_one(x, test)`: any error is an error.

@@ -61,11 +61,7 @@ impl TextShape {
         Ok(text)
     }
 
-    pub(crate) fn extract<'a, V: Value<'a>>(
-        &self,
-        value: V,
-        exact: bool,
-    ) -> std::result::Result<Cow<'a, str>, V::Error> {
+    pub(crate) fn extract<'a, V: Value<'a>>(&self, value: V, exact: bool) -> std::result::Result<Cow<'a, str>, V::Error> {
         let text = value.text(exact)?;
         self.check(&text)?;
         Ok(text)
@@ -327,8 +323,7 @@ mod tests {
     use super::*;
 
     const LOWER: ByteSet = byte_set(&[(b'a', b'z')]);
-    const NAME: TextShape =
-        TextShape { min: 1, max: 3, start: "", first: Some(&LOWER), allowed: Some(&LOWER), pattern: "[a-z]" };
+    const NAME: TextShape = TextShape { min: 1, max: 3, start: "", first: Some(&LOWER), allowed: Some(&LOWER), pattern: "[a-z]" };
     const FREE: TextShape = TextShape { min: 2, max: 3, start: "", first: None, allowed: None, pattern: "" };
 
     #[test]

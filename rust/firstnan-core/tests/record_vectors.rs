@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use firstnan_core::{
-    ErrorKind, IncidentReport, Layer, RankInventory, Record, RunIdentity, StageMessage, TrainingIncidentContract, TrainingRunEvidence,
-    decode_and_encode, decode_check, digest, kind_index, lifecycle, triage,
+    ErrorKind, IncidentReport, Layer, RankInventory, Record, RunIdentity, StageMessage, TrainingIncidentContract,
+    TrainingRunEvidence, decode_and_encode, decode_check, digest, kind_index, lifecycle, triage,
 };
 use serde_json::Value;
 

@@ -1,0 +1,62 @@
+# Everything a developer runs. `make help` lists it.
+SHELL := bash
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+FUZZ_SECONDS ?= 600
+STAMP := $(VENV)/.firstnan-built
+SOURCES := $(shell find rust/firstnan-core rust/firstnan-python schemas -type f -not -path '*/target/*') Cargo.toml Cargo.lock pyproject.toml
+export JAX_PLATFORMS ?= cpu
+
+.PHONY: help demo test test-rust test-python lint generate check-generated bench fuzz build clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or later is needed: make PYTHON=…"'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python tools/install_test_tools.py
+	@touch $@
+
+$(STAMP): $(VENV)/.installed $(SOURCES)
+	$(BIN)/maturin develop --release --quiet
+	@touch $@
+
+build: $(STAMP) ## build the extension and install the package into .venv
+
+demo: build ## train on real digits until the step goes non-finite; triage, hold, show, restart
+	$(BIN)/python examples/digits.py
+
+test: test-rust test-python lint check-generated ## every Rust and Python test, the linters, the generated files
+
+test-rust: ## cargo test of the workspace
+	cargo test --workspace --locked --quiet
+
+test-python: build ## pytest
+	$(BIN)/python -m pytest -q
+
+lint: build ## clippy, rustfmt, ruff, mypy, stubtest, import direction
+	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	cargo fmt --all --check
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest firstnan._core
+	$(BIN)/python tools/check_imports.py
+
+generate: $(VENV)/.installed ## make the generated files from schemas/v1
+	$(BIN)/python tools/generate.py
+
+check-generated: $(VENV)/.installed ## fail where a generated file is not what the schemas make
+	$(BIN)/python tools/generate.py --check
+
+bench: build ## our speed and the peers' in one process, as ratios
+	$(BIN)/python benches/run.py
+
+fuzz: ## each fuzz target for FUZZ_SECONDS (600); needs the nightly toolchain and cargo-fuzz
+	rust/fuzz/run.sh $(FUZZ_SECONDS)
+
+clean: ## remove what was built
+	rm -rf $(VENV) target out dist

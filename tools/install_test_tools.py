@@ -1,0 +1,35 @@
+"""Installs what the tests and the demo need into the running environment, as pyproject.toml bounds it.
+
+Reads the extras instead of installing the package, since the package itself is built by maturin afterwards.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+
+def requirements(project: dict[str, object], extra: str) -> list[str]:
+    """The requirements of an extra, with the extras of the project itself unfolded."""
+    extras = project["optional-dependencies"]
+    assert isinstance(extras, dict)
+    out: list[str] = []
+    for requirement in extras[extra]:
+        if requirement.startswith("firstnan["):
+            out += requirements(project, requirement.removeprefix("firstnan[").removesuffix("]"))
+        else:
+            out.append(requirement)
+    return out
+
+
+def main() -> int:
+    root = Path(__file__).resolve().parent.parent
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *requirements(project, "test")]
+    return subprocess.call([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
