@@ -368,15 +368,23 @@ class RustEmitter:
 
         titles, kind_titles = [r.title for r in records], [k.title for k in kinds]
         unknown = "Err(Error::new(ErrorKind::RecordKind))"
-        lines += ["/// Decodes strictly and builds the record in another language; `kind` is an index of [`KINDS`]."]
-        lines += dispatch("pub fn decode_and_build<B: Builder>(kind: usize, data: &[u8], b: &mut B) -> Result<std::result::Result<B::Out, B::Error>> {\n    match kind {",
-                          "T::decode(data).map(|it| it.build(b))", kind_titles, unknown)
-        lines += ["/// Decodes strictly and forgets; `kind` is an index of [`KINDS`]."]
-        lines += dispatch("pub fn decode_check(kind: usize, data: &[u8]) -> Result<()> {\n    match kind {",
-                          "T::decode(data).map(drop)", kind_titles, unknown)
-        lines += ["/// Decodes strictly and gives the canonical bytes; `kind` is an index of [`KINDS`]."]
-        lines += dispatch("pub fn decode_and_encode(kind: usize, data: &[u8]) -> Result<Vec<u8>> {\n    match kind {",
-                          "T::decode(data).and_then(|it| it.encode())", kind_titles, unknown)
+        lines += ["/// A record of any kind that can be decoded.", "#[derive(Clone, Debug, PartialEq)]", "pub enum AnyRecord<'a> {"]
+        for kind in kinds:
+            life = self.lifetime(kind.title, union=isinstance(kind, Union))
+            lines += [f"    /// `{kind.kind}`", f"    {kind.title}({kind.title}{life}),"]
+        lines += ["}\n", "impl<'a> AnyRecord<'a> {"]
+        for doc, head, arms in (
+            ("Decodes strictly; `kind` is an index of [`KINDS`].", "pub fn decode(kind: usize, data: &'a [u8]) -> Result<Self>",
+             [f"{i} => {title}::decode(data).map(Self::{title})," for i, title in enumerate(kind_titles)] + [f"_ => {unknown},"]),
+            ("The canonical bytes in the record's own profile.", "pub fn encode(&self) -> Result<Vec<u8>>",
+             [f"Self::{title}(it) => it.encode()," for title in kind_titles]),
+            ("Builds the record in another language.", "pub fn build<B: Builder>(&self, b: &mut B) -> std::result::Result<B::Out, B::Error>",
+             [f"Self::{title}(it) => it.build(b)," for title in kind_titles]),
+        ):
+            lines += [f"    /// {doc}", f"    {head} {{", f"        match {'kind' if 'kind:' in head else 'self'} {{"]
+            lines += [f"            {arm}" for arm in arms] + ["        }", "    }\n"]
+        lines[-1] = "    }"
+        lines += ["}\n"]
         lines += ["/// Shape and rules of an object of another language; `record` is an index of [`RECORDS`]."]
         lines += dispatch("pub fn extract_and_check<'a, V: Value<'a>>(record: usize, value: V) -> std::result::Result<(), V::Error> {\n    match record {",
                           "T::extract(value).and_then(|it| it.check_rules().map_err(|e| e.in_record(T::KIND).into()))", titles, unknown + "?")

@@ -4,13 +4,14 @@
 
 use std::borrow::Cow;
 
+use crate::canonical;
 use crate::digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::generated::{
     IncidentReport, IncidentReportAction as Action, IncidentReportDecision as Decision, IncidentReportRootCauseClaim, StageName,
     StageTelemetry, StageTelemetryState as State, TrainingIncidentContract, TrainingRunEvidence,
 };
-use crate::record::Record;
+use crate::record::{Profile, Record};
 
 /// `training-incident-contract@sha256:` and the digest of the contract's canonical bytes.
 pub fn contract_content_id(contract: &TrainingIncidentContract<'_>) -> Result<String> {
@@ -18,15 +19,13 @@ pub fn contract_content_id(contract: &TrainingIncidentContract<'_>) -> Result<St
 }
 
 /// `training-incident-evidence@sha256:` and the digest of `{contract_content_id, evidence_id, stages}`.
-///
-/// The two ids must be identifiers of the contract, which canonical bytes never escape.
 pub fn evidence_content_id(contract_content_id: &str, evidence_id: &str, stages: &[StageTelemetry<'_>]) -> Result<String> {
     let mut out = Vec::with_capacity(256 + 1024 * stages.len());
-    for (name, value) in [("{\"contract_content_id\":\"", contract_content_id), ("\",\"evidence_id\":\"", evidence_id)] {
+    for (name, value) in [("{\"contract_content_id\":", contract_content_id), (",\"evidence_id\":", evidence_id)] {
         out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(value.as_bytes());
+        canonical::write_string(Profile::Evidence, value, &mut out)?;
     }
-    out.extend_from_slice(b"\",\"stages\":[");
+    out.extend_from_slice(b",\"stages\":[");
     for (index, stage) in stages.iter().enumerate() {
         if index > 0 {
             out.push(b',');

@@ -78,63 +78,94 @@ pub fn kind_index(kind: &str) -> Option<usize> {
     KINDS.binary_search(&kind).ok()
 }
 
-/// Decodes strictly and builds the record in another language; `kind` is an index of [`KINDS`].
-pub fn decode_and_build<B: Builder>(kind: usize, data: &[u8], b: &mut B) -> Result<std::result::Result<B::Out, B::Error>> {
-    match kind {
-        0 => Checkpoint::decode(data).map(|it| it.build(b)),
-        1 => IncidentReport::decode(data).map(|it| it.build(b)),
-        2 => LogicalPlacement::decode(data).map(|it| it.build(b)),
-        3 => RankInventory::decode(data).map(|it| it.build(b)),
-        4 => RunIdentity::decode(data).map(|it| it.build(b)),
-        5 => RunRecord::decode(data).map(|it| it.build(b)),
-        6 => StageMessage::decode(data).map(|it| it.build(b)),
-        7 => StageTelemetry::decode(data).map(|it| it.build(b)),
-        8 => TopologyPlan::decode(data).map(|it| it.build(b)),
-        9 => TrainingIncidentContract::decode(data).map(|it| it.build(b)),
-        10 => TrainingRunEvidence::decode(data).map(|it| it.build(b)),
-        11 => WorkerConfiguration::decode(data).map(|it| it.build(b)),
-        12 => WorkerEvent::decode(data).map(|it| it.build(b)),
-        _ => Err(Error::new(ErrorKind::RecordKind)),
-    }
+/// A record of any kind that can be decoded.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AnyRecord<'a> {
+    /// `checkpoint`
+    Checkpoint(Checkpoint<'a>),
+    /// `incident-report`
+    IncidentReport(IncidentReport<'a>),
+    /// `logical-placement`
+    LogicalPlacement(LogicalPlacement<'a>),
+    /// `rank-inventory`
+    RankInventory(RankInventory<'a>),
+    /// `run-identity`
+    RunIdentity(RunIdentity<'a>),
+    /// `run-record`
+    RunRecord(RunRecord<'a>),
+    /// `stage-message`
+    StageMessage(StageMessage<'a>),
+    /// `stage-telemetry`
+    StageTelemetry(StageTelemetry<'a>),
+    /// `topology-plan`
+    TopologyPlan(TopologyPlan<'a>),
+    /// `training-incident-contract`
+    TrainingIncidentContract(TrainingIncidentContract<'a>),
+    /// `training-run-evidence`
+    TrainingRunEvidence(TrainingRunEvidence<'a>),
+    /// `worker-configuration`
+    WorkerConfiguration(WorkerConfiguration<'a>),
+    /// `worker-event`
+    WorkerEvent(WorkerEvent<'a>),
 }
 
-/// Decodes strictly and forgets; `kind` is an index of [`KINDS`].
-pub fn decode_check(kind: usize, data: &[u8]) -> Result<()> {
-    match kind {
-        0 => Checkpoint::decode(data).map(drop),
-        1 => IncidentReport::decode(data).map(drop),
-        2 => LogicalPlacement::decode(data).map(drop),
-        3 => RankInventory::decode(data).map(drop),
-        4 => RunIdentity::decode(data).map(drop),
-        5 => RunRecord::decode(data).map(drop),
-        6 => StageMessage::decode(data).map(drop),
-        7 => StageTelemetry::decode(data).map(drop),
-        8 => TopologyPlan::decode(data).map(drop),
-        9 => TrainingIncidentContract::decode(data).map(drop),
-        10 => TrainingRunEvidence::decode(data).map(drop),
-        11 => WorkerConfiguration::decode(data).map(drop),
-        12 => WorkerEvent::decode(data).map(drop),
-        _ => Err(Error::new(ErrorKind::RecordKind)),
+impl<'a> AnyRecord<'a> {
+    /// Decodes strictly; `kind` is an index of [`KINDS`].
+    pub fn decode(kind: usize, data: &'a [u8]) -> Result<Self> {
+        match kind {
+            0 => Checkpoint::decode(data).map(Self::Checkpoint),
+            1 => IncidentReport::decode(data).map(Self::IncidentReport),
+            2 => LogicalPlacement::decode(data).map(Self::LogicalPlacement),
+            3 => RankInventory::decode(data).map(Self::RankInventory),
+            4 => RunIdentity::decode(data).map(Self::RunIdentity),
+            5 => RunRecord::decode(data).map(Self::RunRecord),
+            6 => StageMessage::decode(data).map(Self::StageMessage),
+            7 => StageTelemetry::decode(data).map(Self::StageTelemetry),
+            8 => TopologyPlan::decode(data).map(Self::TopologyPlan),
+            9 => TrainingIncidentContract::decode(data).map(Self::TrainingIncidentContract),
+            10 => TrainingRunEvidence::decode(data).map(Self::TrainingRunEvidence),
+            11 => WorkerConfiguration::decode(data).map(Self::WorkerConfiguration),
+            12 => WorkerEvent::decode(data).map(Self::WorkerEvent),
+            _ => Err(Error::new(ErrorKind::RecordKind)),
+        }
     }
-}
 
-/// Decodes strictly and gives the canonical bytes; `kind` is an index of [`KINDS`].
-pub fn decode_and_encode(kind: usize, data: &[u8]) -> Result<Vec<u8>> {
-    match kind {
-        0 => Checkpoint::decode(data).and_then(|it| it.encode()),
-        1 => IncidentReport::decode(data).and_then(|it| it.encode()),
-        2 => LogicalPlacement::decode(data).and_then(|it| it.encode()),
-        3 => RankInventory::decode(data).and_then(|it| it.encode()),
-        4 => RunIdentity::decode(data).and_then(|it| it.encode()),
-        5 => RunRecord::decode(data).and_then(|it| it.encode()),
-        6 => StageMessage::decode(data).and_then(|it| it.encode()),
-        7 => StageTelemetry::decode(data).and_then(|it| it.encode()),
-        8 => TopologyPlan::decode(data).and_then(|it| it.encode()),
-        9 => TrainingIncidentContract::decode(data).and_then(|it| it.encode()),
-        10 => TrainingRunEvidence::decode(data).and_then(|it| it.encode()),
-        11 => WorkerConfiguration::decode(data).and_then(|it| it.encode()),
-        12 => WorkerEvent::decode(data).and_then(|it| it.encode()),
-        _ => Err(Error::new(ErrorKind::RecordKind)),
+    /// The canonical bytes in the record's own profile.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        match self {
+            Self::Checkpoint(it) => it.encode(),
+            Self::IncidentReport(it) => it.encode(),
+            Self::LogicalPlacement(it) => it.encode(),
+            Self::RankInventory(it) => it.encode(),
+            Self::RunIdentity(it) => it.encode(),
+            Self::RunRecord(it) => it.encode(),
+            Self::StageMessage(it) => it.encode(),
+            Self::StageTelemetry(it) => it.encode(),
+            Self::TopologyPlan(it) => it.encode(),
+            Self::TrainingIncidentContract(it) => it.encode(),
+            Self::TrainingRunEvidence(it) => it.encode(),
+            Self::WorkerConfiguration(it) => it.encode(),
+            Self::WorkerEvent(it) => it.encode(),
+        }
+    }
+
+    /// Builds the record in another language.
+    pub fn build<B: Builder>(&self, b: &mut B) -> std::result::Result<B::Out, B::Error> {
+        match self {
+            Self::Checkpoint(it) => it.build(b),
+            Self::IncidentReport(it) => it.build(b),
+            Self::LogicalPlacement(it) => it.build(b),
+            Self::RankInventory(it) => it.build(b),
+            Self::RunIdentity(it) => it.build(b),
+            Self::RunRecord(it) => it.build(b),
+            Self::StageMessage(it) => it.build(b),
+            Self::StageTelemetry(it) => it.build(b),
+            Self::TopologyPlan(it) => it.build(b),
+            Self::TrainingIncidentContract(it) => it.build(b),
+            Self::TrainingRunEvidence(it) => it.build(b),
+            Self::WorkerConfiguration(it) => it.build(b),
+            Self::WorkerEvent(it) => it.build(b),
+        }
     }
 }
 
