@@ -7,17 +7,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::json::{Reader, Token};
 use crate::record::{Choice, Located, Real, Value};
 
-/// The bytes that a string may hold.
-pub(crate) type ByteSet = [bool; 256];
+/// The bytes that a string may not hold are 1, the others 0: or-ed together without a branch for each byte.
+pub(crate) type ByteSet = [u8; 256];
 
-/// A byte set from inclusive ranges.
+/// The byte set that allows inclusive ranges.
 pub(crate) const fn byte_set(ranges: &[(u8, u8)]) -> ByteSet {
-    let mut set = [false; 256];
+    let mut set = [1; 256];
     let mut i = 0;
     while i < ranges.len() {
         let mut byte = ranges[i].0;
         while byte <= ranges[i].1 {
-            set[byte as usize] = true;
+            set[byte as usize] = 0;
             byte += 1;
         }
         i += 1;
@@ -47,14 +47,15 @@ impl TextShape {
         if length < self.min {
             return Err(Error::new(ErrorKind::MinLength).bound(self.min));
         }
-        let fits = self.allowed.is_none_or(|set| bytes.iter().all(|byte| set[usize::from(*byte)]))
-            && self.first.is_none_or(|set| bytes.first().is_some_and(|byte| set[usize::from(*byte)]))
+        let outside = |set: &ByteSet, bytes: &[u8]| bytes.iter().fold(0, |any, byte| any | set[usize::from(*byte)]) != 0;
+        let fits = !self.allowed.is_some_and(|set| outside(set, bytes))
+            && !self.first.is_some_and(|set| bytes.is_empty() || outside(set, &bytes[..1]))
             && text.starts_with(self.start);
         if fits { Ok(()) } else { Err(Error::new(ErrorKind::Pattern).bound(self.pattern)) }
     }
 
     pub(crate) fn read<'a>(&self, reader: &mut Reader<'a>) -> Result<Cow<'a, str>> {
-        expect(reader, &[Token::String], "string")?;
+        expect(reader, Token::String, "string")?;
         let offset = reader.offset();
         let text = reader.string()?;
         self.check(&text).map_err(|e| e.offset(offset))?;
@@ -86,7 +87,7 @@ impl IntegerShape {
     }
 
     pub(crate) fn read(&self, reader: &mut Reader<'_>) -> Result<i64> {
-        expect(reader, &[Token::Number], "integer")?;
+        expect(reader, Token::Number, "integer")?;
         let offset = reader.offset();
         let number = reader.number()?;
         let value = if number.integer {
@@ -144,7 +145,7 @@ impl RealShape {
     }
 
     pub(crate) fn read<'a>(&self, reader: &mut Reader<'a>) -> Result<Real<'a>> {
-        expect(reader, &[Token::Number], "number")?;
+        expect(reader, Token::Number, "number")?;
         let offset = reader.offset();
         let number = reader.number()?;
         let real = if !number.integer {
@@ -167,13 +168,15 @@ impl RealShape {
 }
 
 pub(crate) fn read_boolean(reader: &mut Reader<'_>) -> Result<bool> {
-    expect(reader, &[Token::True, Token::False], "boolean")?;
+    if !matches!(reader.peek()?, Token::True | Token::False) {
+        return Err(wrong_type("boolean").offset(reader.offset()));
+    }
     reader.boolean()
 }
 
 /// The index of a string in a closed list.
 pub(crate) fn read_choice(reader: &mut Reader<'_>, choice: &'static Choice) -> Result<usize> {
-    expect(reader, &[Token::String], "string")?;
+    expect(reader, Token::String, "string")?;
     let offset = reader.offset();
     let text = reader.string()?;
     choice.index_of(&text).map_err(|e| e.offset(offset))
@@ -209,7 +212,7 @@ impl ArrayShape {
         reader: &mut Reader<'a>,
         mut item: impl FnMut(&mut Reader<'a>) -> Result<T>,
     ) -> Result<Vec<T>> {
-        expect(reader, &[Token::Array], "array")?;
+        expect(reader, Token::Array, "array")?;
         let offset = reader.offset();
         reader.begin_array()?;
         let mut first = true;
@@ -262,7 +265,7 @@ pub(crate) fn extract_optional<'a, V: Value<'a>, T>(
 }
 
 pub(crate) fn begin_record(reader: &mut Reader<'_>) -> Result<()> {
-    expect(reader, &[Token::Object], "object")?;
+    expect(reader, Token::Object, "object")?;
     reader.begin_object()
 }
 
@@ -294,7 +297,7 @@ pub(crate) fn unknown_name(reader: &Reader<'_>, name: &str) -> Error {
 
 /// The tag of a union, looked up without moving the reader.
 pub(crate) fn read_tag(reader: &mut Reader<'_>, tag: &'static str, choice: &'static Choice) -> Result<usize> {
-    expect(reader, &[Token::Object], "object")?;
+    expect(reader, Token::Object, "object")?;
     let mut ahead = reader.clone();
     ahead.begin_object()?;
     let mut first = true;
@@ -314,8 +317,9 @@ fn wrong_type(expected: &str) -> Error {
     Error::new(ErrorKind::Type).bound(expected)
 }
 
-fn expect(reader: &mut Reader<'_>, tokens: &[Token], expected: &str) -> Result<()> {
-    if tokens.contains(&reader.peek()?) { Ok(()) } else { Err(wrong_type(expected).offset(reader.offset())) }
+#[inline]
+fn expect(reader: &mut Reader<'_>, token: Token, expected: &str) -> Result<()> {
+    if reader.peek()? == token { Ok(()) } else { Err(wrong_type(expected).offset(reader.offset())) }
 }
 
 #[cfg(test)]
