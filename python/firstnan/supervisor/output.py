@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from firstnan.canonical import decode
 from firstnan.errors import ContractError
-from firstnan.records import decode
 
 MAX_LINE_BYTES = 65_536
 MAX_MALFORMED_LINES = 64

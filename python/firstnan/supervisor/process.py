@@ -51,7 +51,8 @@ def run_bounded(argv: Sequence[str], folder: Path, timeout: float, stdout: Sink,
         bufsize=0,
         start_new_session=True,
     )
-    assert process.stdout is not None and process.stderr is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
     try:
         with process.stdout, process.stderr, selectors.DefaultSelector() as selector:
             for stream, sink in ((process.stdout, stdout), (process.stderr, stderr)):

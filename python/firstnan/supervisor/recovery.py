@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from firstnan.records import decode
+from firstnan.canonical import decode
 from firstnan.supervisor.configuration import default_config
 from firstnan.supervisor.json_file import digest
 from firstnan.supervisor.supervise import launch
@@ -48,9 +48,8 @@ def drill(root: str | os.PathLike[str], timeout: float = 30.0) -> dict[str, Any]
     compare("steps after the resume", [3, 4, 5, 6, 7, 8], list(again))
     for step in range(3, 9):
         compare(f"state after step {step}", hashes.get(step, "none"), again.get(step))
-    final = [_checkpoint(root / name) for name in ("uninterrupted", "interrupted")]
-    compare("step of the final checkpoints", [8, 8], [(checkpoint or {}).get("step") for checkpoint in final])
-    compare("digest of the final checkpoint", digest(final[0]), digest(final[1]))
+    expected, found = (_checkpoint(root / name) for name in ("uninterrupted", "interrupted"))
+    compare("final checkpoint", [8, digest(expected)], [(found or {}).get("step"), digest(found)])
     return {"passed": all(comparison["equal"] for comparison in comparisons), "comparisons": comparisons}
 
 

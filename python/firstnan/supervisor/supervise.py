@@ -12,9 +12,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from firstnan.canonical import canonical_evidence
+from firstnan.canonical import canonical_evidence, decode
 from firstnan.errors import ContractError
-from firstnan.records import decode
 from firstnan.supervisor.configuration import default_config
 from firstnan.supervisor.json_file import atomic_json
 from firstnan.supervisor.output import Stderr, Stdout

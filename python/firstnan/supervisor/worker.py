@@ -90,14 +90,12 @@ class Regression:
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
+        # Settings that change the numbers are set whatever the user's are, so that a resume cannot differ.
+        os.environ |= {"JAX_ENABLE_X64": "0", "JAX_THREEFRY_PARTITIONABLE": "1", "JAX_DISABLE_JIT": "0"}
         os.environ["JAX_PLATFORMS"] = config["backend"]
         import jax
         import jax.numpy as jnp
 
-        # Settings that change the numbers stand here, not in the environment, so that a resume cannot differ.
-        jax.config.update("jax_enable_x64", False)
-        jax.config.update("jax_threefry_partitionable", True)
-        jax.config.update("jax_disable_jit", False)
         devices = jax.devices()
         emit("started", pid=os.getpid(), backend=devices[0].platform, device_count=len(devices))
         if len(devices) < config["min_devices"]:
@@ -106,9 +104,7 @@ class Regression:
         x = jnp.linspace(-1.0, 1.0, EXAMPLES, dtype=jnp.float32)
         y = 2.0 * x + 1.0
         self.data_hash = digest({"x": x.tolist(), "y": y.tolist()})
-        self.config_hash = digest(
-            {name: config[name] for name in ("seed", "learning_rate", "momentum", "batch_size")}
-        )
+        self.config_hash = digest({name: config[name] for name in ("seed", "learning_rate", "momentum", "batch_size")})
         seed_key = jax.random.key(config["seed"], impl="threefry2x32")
         self.initial: State = {
             "step": 0,
@@ -132,12 +128,10 @@ class Regression:
         compiled = jax.jit(update)
 
         def call(state: State) -> tuple[State, float]:
-            params, velocity, key, loss = jax.block_until_ready(
-                compiled(
-                    jnp.asarray(state["params"], jnp.float32),
-                    jnp.asarray(state["velocity"], jnp.float32),
-                    jnp.asarray(state["key"], jnp.uint32),
-                )
+            params, velocity, key, loss = compiled(
+                jnp.asarray(state["params"], jnp.float32),
+                jnp.asarray(state["velocity"], jnp.float32),
+                jnp.asarray(state["key"], jnp.uint32),
             )
             after = {"step": state["step"] + 1, "params": params.tolist(), "velocity": velocity.tolist()}
             return {**after, "key": key.tolist()}, float(loss)
@@ -190,15 +184,17 @@ def read_checkpoint(path: Path) -> object:
             raise ValueError("a name stands twice")
         return dict(pairs)
 
-    def no_constant(_: str) -> object:
-        raise ValueError("NaN and Infinity are not JSON")
+    def finite(number: str) -> float:
+        if not math.isfinite(value := float(number)):
+            raise ValueError("a number is not finite")
+        return value
 
     try:
         with open(path, "rb") as file:
             text = file.read(MAX_CHECKPOINT_BYTES + 1)
         if len(text) > MAX_CHECKPOINT_BYTES:
             raise ValueError(f"longer than {MAX_CHECKPOINT_BYTES} bytes")
-        return json.loads(text.decode(), object_pairs_hook=no_duplicates, parse_constant=no_constant)
+        return json.loads(text.decode(), object_pairs_hook=no_duplicates, parse_float=finite, parse_constant=finite)
     except OSError as error:
         raise CheckpointRefused(f"checkpoint.json cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -249,7 +245,7 @@ def main() -> int:
         die_with(int(sys.argv[1]))
     try:
         train(Path(__file__).resolve().parent)
-    except Exception as error:  # noqa: BLE001  whatever it is, the supervisor hears of it
+    except Exception as error:  # whatever it is, the supervisor hears of it
         traceback.print_exc()
         message = str(error).encode("utf-8", "backslashreplace").decode()
         emit("failed", kind=type(error).__name__[:128], message=message[:1000])

@@ -1,0 +1,14 @@
+"""The uninterrupted run that the supervisor's tests compare with."""
+
+from __future__ import annotations
+
+import pytest
+from firstnan.supervisor import default_config, launch
+from observed import LIMIT_S, Run
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The default run of 8 steps, with nothing injected."""
+    root = tmp_path_factory.mktemp("whole")
+    return Run(root, launch(root, default_config(), LIMIT_S))
