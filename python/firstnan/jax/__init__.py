@@ -1,0 +1,95 @@
+"""Counts inside `jit`, evidence from them, and a training loop that holds at the first non-finite step.
+
+    import jax, optax
+    from firstnan.jax import count_stages, run
+
+    @jax.jit
+    def step(state, batch):
+        params, opt_state = state
+        (loss, outputs), grads = jax.value_and_grad(loss_fn, has_aux=True)(params, batch)
+        updates, opt_state = optimizer.update(grads, opt_state, params)
+        params = optax.apply_updates(params, updates)
+        counts = count_stages(input=batch, forward=outputs, loss=loss, backward=grads,
+                              optimizer=(updates, opt_state, params))
+        return (params, opt_state), counts, {"loss": loss}
+
+    result = run(step, state, batches, contract=contract, bundle_dir="incidents")
+    while result.held:
+        result = result.restart()   # from the last good step, without the bad batch
+
+The parts, each on top of the one before:
+
+counts      `count_stages`, pure, inside jit: five pytrees become one uint32 array, eight numbers a leaf. One pass a
+            leaf, over integer tests of the bits; no arithmetic on the values, no host round trip, no 64-bit types.
+            Totals are exact to 2**64 elements: below 2**32 one 32-bit half cannot overflow, above it both are carried.
+tally       the same as Python numbers, per leaf and per stage.
+evidence    a tally and a contract become `TrainingRunEvidence`; what follows the first bad stage is NOT_RUN.
+verdict     evidence and triage of the steps of a window, in order.
+loop        `run`: dispatch, triage every Nth step, roll back, bundle, restart. The step is the user's own function and
+            is called as it is; nothing is wrapped into it, and nothing of a held step reaches the state.
+bundle      the folder that is left: written whole or not at all, verified from the disk, read without pickle.
+
+What later work builds on: a leaf has a path that a policy can name; counts inside `shard_map` are per shard and stack;
+`bundle.state` and `bundle.batch` give the arguments of the step again; a history of magnitudes goes with every verdict.
+
+Names are loaded when first used, so that a bundle can be read and verified where jax is not installed.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from firstnan.jax.bundle import Bundle as Bundle
+    from firstnan.jax.bundle import Incident as Incident
+    from firstnan.jax.bundle import read_bundle as read_bundle
+    from firstnan.jax.bundle import verify_bundle as verify_bundle
+    from firstnan.jax.bundle import write_incident_bundle as write_incident_bundle
+    from firstnan.jax.counts import LeafKind as LeafKind
+    from firstnan.jax.counts import StageCounts as StageCounts
+    from firstnan.jax.counts import count_stages as count_stages
+    from firstnan.jax.evidence import capture as capture
+    from firstnan.jax.history import StepSummary as StepSummary
+    from firstnan.jax.loop import RunResult as RunResult
+    from firstnan.jax.loop import StepRefused as StepRefused
+    from firstnan.jax.loop import run as run
+    from firstnan.jax.manifest import Difference as Difference
+    from firstnan.jax.tally import LeafCount as LeafCount
+    from firstnan.jax.tally import StageTotal as StageTotal
+    from firstnan.jax.tally import Tally as Tally
+
+_HOMES = {
+    "bundle": ("Bundle", "Incident", "read_bundle", "verify_bundle", "write_incident_bundle"),
+    "evidence": ("capture",),
+    "counts": ("LeafKind", "StageCounts", "count_stages"),
+    "history": ("StepSummary",),
+    "loop": ("RunResult", "StepRefused", "run"),
+    "manifest": ("Difference",),
+    "tally": ("LeafCount", "StageTotal", "Tally"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Bundle",
+    "Difference",
+    "Incident",
+    "LeafCount",
+    "LeafKind",
+    "RunResult",
+    "StageCounts",
+    "StageTotal",
+    "StepRefused",
+    "StepSummary",
+    "Tally",
+    "capture",
+    "count_stages",
+    "read_bundle",
+    "run",
+    "verify_bundle",
+    "write_incident_bundle",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_import_module(f"{__name__}.{_HOME_OF[name]}"), name)

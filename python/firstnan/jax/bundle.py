@@ -1,0 +1,212 @@
+"""The incident bundle: a folder that holds the verdict, what it rests on, and what a replay needs.
+
+    contract.json evidence.json report.json   canonical bytes of the records
+    counts.json                               every leaf's counts, at every stage that was measured
+    incident.json                             which step, which batch, whether a replay gave the same counts
+    history.json                              the largest magnitudes of the last steps
+    environment.json                          versions, platform, flags
+    structure.json batch.safetensors state.safetensors
+                                              the batch, and the state before the step (the last good one)
+    manifest.json                             size and SHA-256 of every file above, written last
+
+A step that triage refused leaves the same folder without report.json (and without what could not be made); the refusal
+stands in incident.json. Reading and verifying need no jax; `Bundle.state` and `Bundle.batch` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+from firstnan import (
+    ContractError,
+    IncidentReport,
+    TrainingIncidentContract,
+    TrainingRunEvidence,
+    decode,
+    encode,
+    triage_training_incident,
+)
+from firstnan.jax.history import StepSummary
+from firstnan.jax.manifest import Difference, json_bytes, read_json, verify_folder, write_folder
+from firstnan.jax.tally import LeafCount, Tally
+
+if TYPE_CHECKING:
+    from firstnan.jax.tensorfile import Array
+
+Record = TypeVar("Record", TrainingIncidentContract, TrainingRunEvidence, IncidentReport)
+
+_KINDS = {
+    "contract": "training-incident-contract",
+    "evidence": "training-run-evidence",
+    "report": "incident-report",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """The facts of the bad step that stand in no record.
+
+    `state_step_id` is the step that the saved state is about to take, `step_id` itself unless a replay ended early.
+    `reproduced` says whether running the step again gave the same counts, bit for bit; None when it was not tried.
+    `refusal` is why triage refused the evidence, None where it gave a verdict.
+    """
+
+    step_id: int
+    batch_index: int
+    every: int
+    state_step_id: int
+    reproduced: bool | None
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A bundle as read, its digests verified. A record is None where the bundle is of a refused step without it."""
+
+    path: Path
+    incident: Incident
+    contract: TrainingIncidentContract | None
+    evidence: TrainingRunEvidence | None
+    report: IncidentReport | None
+    counts: Tally
+    history: tuple[StepSummary, ...]
+    environment: dict[str, Any]
+
+    def state(self, *, like: Any = None, import_types: bool = False) -> Any:
+        """The last good state, before the bad step; see `firstnan.jax.structure.unpack` for the arguments."""
+        return self._tree("state", like, import_types)
+
+    def batch(self, *, like: Any = None, import_types: bool = False) -> Any:
+        """The batch of the bad step; see `firstnan.jax.structure.unpack` for the arguments."""
+        return self._tree("batch", like, import_types)
+
+    def _tree(self, name: str, like: Any, import_types: bool) -> Any:
+        from firstnan.jax.structure import unpack
+        from firstnan.jax.tensorfile import read_tensors
+
+        tensors = read_tensors(self.path / f"{name}.safetensors")
+        return unpack(read_json(self.path / "structure.json")[name], tensors, like=like, import_types=import_types)
+
+
+def write_incident_bundle(
+    folder: Path | str,
+    *,
+    incident: Incident,
+    counts: Tally,
+    state: Any,
+    batch: Any,
+    contract: TrainingIncidentContract | None = None,
+    evidence: TrainingRunEvidence | None = None,
+    report: IncidentReport | None = None,
+    history: Sequence[StepSummary] = (),
+) -> Path:
+    """Writes a bundle, whole or not at all, and returns its folder.
+
+    Raises:
+        FileExistsError: the folder exists.
+        OSError: it cannot be written; nothing is left behind.
+        ContractError: a leaf of the state or batch was donated.
+    """
+    from firstnan.jax.environment import describe_environment
+    from firstnan.jax.structure import pack
+
+    state_structure, state_tensors = pack(state)
+    batch_structure, batch_tensors = pack(batch)
+    records = {"contract": contract, "evidence": evidence, "report": report}
+    files: dict[str, bytes | Callable[[BinaryIO], None]] = {
+        f"{name}.json": encode(record) for name, record in records.items() if record is not None
+    }
+    files |= {
+        "counts.json": json_bytes(counts.to_json()),
+        "incident.json": json_bytes(asdict(incident)),
+        "history.json": json_bytes([step.to_json() for step in history]),
+        "environment.json": json_bytes(describe_environment()),
+        "structure.json": json_bytes({"state": state_structure, "batch": batch_structure}),
+        "batch.safetensors": _tensor_writer(batch_tensors),
+        "state.safetensors": _tensor_writer(state_tensors),
+    }
+    return write_folder(Path(folder), files)
+
+
+def read_bundle(folder: Path | str) -> Bundle:
+    """Reads a bundle after comparing every file with the manifest.
+
+    Raises:
+        ContractError: a file is missing, changed or extra, named; or a file is not what its name says.
+        OSError: a file cannot be read.
+    """
+    folder = Path(folder)
+    if found := verify_folder(folder):
+        listed = ", ".join(f"{file} ({what})" for file, what in found[:10])
+        raise ContractError(f"bundle {folder.name} differs from its manifest: {listed}")
+    return _load(folder)
+
+
+def verify_bundle(folder: Path | str) -> tuple[Difference, ...]:
+    """What is wrong with a bundle, read from the disk; empty when nothing is.
+
+    First every file against the manifest. Where that holds, the records against each other: the report is what triage
+    says of the evidence, and the evidence what the counts of the leaves add up to.
+    """
+    folder = Path(folder)
+    if found := verify_folder(folder):
+        return found
+    try:
+        bundle = _load(folder)
+        if bundle.contract is None or bundle.evidence is None or bundle.report is None:
+            return ()
+        if triage_training_incident(bundle.contract, bundle.evidence) != bundle.report:
+            return (Difference("report.json", "disagrees"),)
+    except (ContractError, OSError):
+        return (Difference("evidence.json", "disagrees"),)
+    return () if _adds_up(bundle.counts, bundle.evidence) else (Difference("counts.json", "disagrees"),)
+
+
+def _adds_up(counts: Tally, evidence: TrainingRunEvidence) -> bool:
+    for told in evidence.stages:
+        if told.state == "OBSERVED":
+            if told.stage not in counts.stages:
+                return False
+            total = counts.total(told.stage)
+            measured = (total.checked, total.nonfinite, total.maximum_absolute_finite)
+            if measured != (told.checked_elements, told.nonfinite_elements, told.maximum_absolute_finite):
+                return False
+    return True
+
+
+def _load(folder: Path) -> Bundle:
+    try:
+        counts = read_json(folder / "counts.json")
+        return Bundle(
+            path=folder,
+            incident=Incident(**read_json(folder / "incident.json")),
+            contract=_record(folder, "contract", TrainingIncidentContract),
+            evidence=_record(folder, "evidence", TrainingRunEvidence),
+            report=_record(folder, "report", IncidentReport),
+            counts=Tally(tuple(LeafCount(**leaf) for leaf in counts["leaves"]), tuple(counts["stages"])),
+            history=tuple(map(StepSummary.from_json, read_json(folder / "history.json"))),
+            environment=read_json(folder / "environment.json"),
+        )
+    except FileNotFoundError as error:
+        raise ContractError(f"bundle {folder.name} has no {Path(str(error.filename)).name}") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ContractError(f"bundle {folder.name} has a file of another form ({type(error).__name__})") from None
+
+
+def _record(folder: Path, name: str, kind: type[Record]) -> Record | None:
+    path = folder / f"{name}.json"
+    if not path.exists():
+        return None
+    record = decode(_KINDS[name], path.read_bytes())
+    if not isinstance(record, kind):
+        raise ContractError(f"{name}.json holds another record")
+    return record
+
+
+def _tensor_writer(tensors: dict[str, Array]) -> Callable[[BinaryIO], None]:
+    from firstnan.jax.tensorfile import write_tensors
+
+    return lambda file: write_tensors(file, tensors)

@@ -1,0 +1,168 @@
+"""A folder of files that is there whole or not at all, with a manifest of their digests. Needs neither jax nor numpy."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
+
+from firstnan import ContractError, canonicalize
+
+MANIFEST: Final = "manifest.json"
+FORMAT: Final = "firstnan-bundle-v1"
+
+_MAX_JSON_BYTES: Final = 1 << 28
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z", re.ASCII)
+
+
+class Difference(NamedTuple):
+    """One way in which a folder is not what its manifest says."""
+
+    file: str
+    what: Literal["missing", "changed", "extra", "unreadable", "disagrees"]
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes | Callable[[BinaryIO], None]]) -> Path:
+    """Writes the files and, last, their manifest into a hidden folder beside `folder`, then renames it.
+
+    Every file and both folders are flushed to the disk, so a reader finds all of it or nothing, after a crash too. What
+    a crash leaves behind is the hidden folder, `.NAME.*.partial`, which may be deleted.
+
+    Args:
+        folder: the name it gets; its parent is made.
+        files: bytes, or what writes them to an open file, by plain file name.
+
+    Raises:
+        FileExistsError: there is something of that name.
+        OSError: the disk is full, or the like; nothing is left behind.
+    """
+    if os.path.lexists(folder):
+        raise FileExistsError(f"{folder.name} exists: a bundle is never overwritten")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.partial"
+    partial.mkdir()
+    try:
+        listed = {name: _write_file(partial / name, content) for name, content in files.items()}
+        _write_file(partial / MANIFEST, json_bytes({"format": FORMAT, "files": listed}))
+        _flush_folder(partial)
+        os.rename(partial, folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    _flush_folder(folder.parent)
+    return folder
+
+
+def verify_folder(folder: Path) -> tuple[Difference, ...]:
+    """Compares every file with the manifest, reading each from the disk; empty when all is as it was written."""
+    path = folder / MANIFEST
+    if not _is_regular(path):
+        return (Difference(MANIFEST, "missing"),)
+    try:
+        listed = _listed_files(read_json(path))
+        present = set(os.listdir(folder)) - {MANIFEST}
+    except (ContractError, OSError):
+        return (Difference(MANIFEST, "unreadable"),)
+    found = [Difference(name, "extra") for name in present - listed.keys()]
+    for name, (digest, size) in listed.items():
+        if name not in present:
+            found.append(Difference(name, "missing"))
+        elif not _is_regular(folder / name) or not _matches(folder / name, digest, size):
+            found.append(Difference(name, "changed"))
+    return tuple(sorted(found))
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file, strictly: UTF-8, no duplicate name, no NaN or Infinity, bounded depth and size.
+
+    Raises:
+        ContractError: it is not.
+        OSError: it cannot be read.
+    """
+    if os.stat(path).st_size > _MAX_JSON_BYTES:
+        raise ContractError(f"{path.name} is larger than {_MAX_JSON_BYTES} bytes")
+    data = path.read_bytes()
+    canonicalize(data, profile="evidence")
+    return json.loads(data)
+
+
+def json_bytes(value: Any) -> bytes:
+    """JSON for people and machines: ASCII, one item a line, names in the order given, finite numbers only."""
+    return json.dumps(value, indent=1, allow_nan=False).encode("ascii") + b"\n"
+
+
+def _listed_files(manifest: Any) -> dict[str, tuple[str, int]]:
+    if (
+        not isinstance(manifest, dict)
+        or manifest.get("format") != FORMAT
+        or not isinstance(manifest.get("files"), dict)
+    ):
+        raise ContractError(f"{MANIFEST} is not one of format {FORMAT}")
+    listed = {}
+    for name, entry in manifest["files"].items():
+        # A name from a file must not lead out of the folder.
+        if not _FILE_NAME.match(name) or name == MANIFEST or not isinstance(entry, dict):
+            raise ContractError(f"{MANIFEST} lists a file under a name that no bundle has")
+        digest, size = entry.get("sha256"), entry.get("size")
+        if not isinstance(digest, str) or type(size) is not int:
+            raise ContractError(f"{MANIFEST} lists a file without its digest and size")
+        listed[name] = (digest, size)
+    return listed
+
+
+class _Digesting(io.RawIOBase):
+    """Writes through to a file while hashing."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.digest, self.size = file, hashlib.sha256(), 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        self.size += memoryview(data).nbytes
+        return self.file.write(data)
+
+
+def _write_file(path: Path, content: bytes | Callable[[BinaryIO], None]) -> dict[str, Any]:
+    with open(path, "xb") as file:
+        digesting = _Digesting(file)
+        if isinstance(content, bytes):
+            digesting.write(content)
+        else:
+            content(cast("BinaryIO", digesting))
+        file.flush()
+        os.fsync(file.fileno())
+    return {"sha256": digesting.digest.hexdigest(), "size": digesting.size}
+
+
+def _matches(path: Path, digest: str, size: int) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return os.fstat(file.fileno()).st_size == size and hashlib.file_digest(file, "sha256").hexdigest() == digest
+    except OSError:
+        return False
+
+
+def _is_regular(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
