@@ -1,0 +1,39 @@
+//! Identities: SHA-256 (FIPS 180-4) of canonical bytes, in lower-case hex.
+
+use sha2::{Digest, Sha256};
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// SHA-256 of the bytes as 64 ASCII characters, for a caller that wants no allocation.
+pub fn sha256_hex_array(bytes: &[u8]) -> [u8; 64] {
+    let mut hex = [0; 64];
+    for (pair, byte) in hex.chunks_exact_mut(2).zip(Sha256::digest(bytes)) {
+        pair[0] = HEX[usize::from(byte >> 4)];
+        pair[1] = HEX[usize::from(byte & 15)];
+    }
+    hex
+}
+
+/// SHA-256 of the bytes in lower-case hex.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    sha256_hex_array(bytes).map(char::from).iter().collect()
+}
+
+/// `PREFIX@sha256:HEX` over canonical bytes.
+pub fn content_id(prefix: &str, canonical: &[u8]) -> String {
+    format!("{prefix}@sha256:{}", sha256_hex(canonical))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_the_published_digests() {
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256_hex(b""), empty);
+        assert_eq!(sha256_hex(b"abc"), abc);
+        assert_eq!(content_id("vector", b"abc"), format!("vector@sha256:{abc}"));
+    }
+}

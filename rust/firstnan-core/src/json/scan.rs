@@ -1,0 +1,63 @@
+//! Finds the end of the plain part of a string, eight bytes at a time.
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+/// The high bit of each byte that equals `byte`; bits above the lowest one set may be false.
+const fn equal(word: u64, byte: u8) -> u64 {
+    let zero = word ^ (ONES * byte as u64);
+    zero.wrapping_sub(ONES) & !zero & HIGHS
+}
+
+/// The high bit of each byte below 0x20; bits above the lowest one set may be false.
+const fn control(word: u64) -> u64 {
+    word.wrapping_sub(ONES * 0x20) & !word & HIGHS
+}
+
+/// Does JSON need an escape for this byte? With `ASCII`, bytes of other characters count too.
+const fn is_special<const ASCII: bool>(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\' || (ASCII && byte >= 0x80)
+}
+
+/// The index of the first `"`, `\` or control character at or after `from`, else the length.
+#[inline]
+pub(crate) fn plain_end<const ASCII: bool>(bytes: &[u8], from: usize) -> usize {
+    let mut index = from;
+    while let Some(chunk) = bytes.get(index..).and_then(<[u8]>::first_chunk::<8>) {
+        let word = u64::from_le_bytes(*chunk);
+        let other = if ASCII { word & HIGHS } else { 0 };
+        let found = equal(word, b'"') | equal(word, b'\\') | control(word) | other;
+        if found != 0 {
+            return index + (found.trailing_zeros() / 8) as usize;
+        }
+        index += 8;
+    }
+    while index < bytes.len() && !is_special::<ASCII>(bytes[index]) {
+        index += 1;
+    }
+    index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every pair of byte values at every place in and around a word, against the plain loop.
+    #[test]
+    fn agrees_with_a_loop_over_bytes() {
+        for length in [1, 7, 8, 9, 16, 19] {
+            for place in 0..length {
+                for pair in 0..=u16::MAX {
+                    let mut bytes = [b'a'; 19];
+                    bytes[place] = pair.to_be_bytes()[0];
+                    bytes[(place + 1) % length] = pair.to_be_bytes()[1];
+                    let bytes = &bytes[..length];
+                    let loose = bytes.iter().position(|&b| is_special::<false>(b));
+                    let ascii = bytes.iter().position(|&b| is_special::<true>(b));
+                    assert_eq!(plain_end::<false>(bytes, 0), loose.unwrap_or(length));
+                    assert_eq!(plain_end::<true>(bytes, 0), ascii.unwrap_or(length));
+                }
+            }
+        }
+    }
+}
