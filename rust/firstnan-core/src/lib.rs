@@ -18,4 +18,4 @@ pub mod triage;
 
 pub use error::{Error, ErrorKind, Layer, Result};
 pub use generated::*;
-pub use record::{Builder, Choice, FieldInfo, FieldType, Profile, Real, Record, RecordInfo, Value};
+pub use record::{Builder, Choice, FieldInfo, FieldType, Located, Profile, Real, Record, RecordInfo, Value};

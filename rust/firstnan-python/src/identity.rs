@@ -1,0 +1,77 @@
+//! Canonical bytes and identities. `python/firstnan/_core.pyi` documents the functions.
+
+use firstnan_core::limits::MAX_CONSENSUS_BYTES;
+use firstnan_core::{Error, ErrorKind, Profile, canonical, digest};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyInt, PyString};
+
+use crate::errors::Outcome;
+use crate::input::Input;
+use crate::native;
+use crate::walk::canonical_bytes;
+
+#[pyfunction]
+#[pyo3(signature = (value, *, max_bytes = None))]
+pub fn canonical_record<'py>(
+    value: &Bound<'py, PyAny>,
+    max_bytes: Option<&Bound<'py, PyAny>>,
+) -> Outcome<Bound<'py, PyBytes>> {
+    let max_bytes = max_bytes.map_or(Ok(MAX_CONSENSUS_BYTES), bound)?;
+    bytes(value.py(), &canonical_bytes(value, Profile::Record, max_bytes)?)
+}
+
+#[pyfunction]
+pub fn contract_digest<'py>(value: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyString>> {
+    let canonical = canonical_bytes(value, Profile::Record, MAX_CONSENSUS_BYTES)?;
+    string(value.py(), &digest::sha256_hex_array(&canonical))
+}
+
+#[pyfunction]
+pub fn canonical_evidence<'py>(value: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyBytes>> {
+    bytes(value.py(), &canonical_bytes(value, Profile::Evidence, usize::MAX)?)
+}
+
+#[pyfunction]
+pub fn content_id<'py>(
+    prefix: &Bound<'py, PyString>,
+    payload: &Bound<'py, PyAny>,
+) -> Outcome<Bound<'py, PyString>> {
+    let prefix = native::utf8(prefix.as_borrowed())?;
+    let canonical = canonical_bytes(payload, Profile::Evidence, usize::MAX)?;
+    string(payload.py(), digest::content_id(prefix, &canonical).as_bytes())
+}
+
+#[pyfunction]
+#[pyo3(signature = (data, *, profile))]
+pub fn canonicalize<'py>(data: &Bound<'py, PyAny>, profile: &str) -> Outcome<Bound<'py, PyBytes>> {
+    let profile = match profile {
+        "record" => Profile::Record,
+        "evidence" => Profile::Evidence,
+        _ => return Err(Error::new(ErrorKind::Enum).bound("record, evidence").at("profile").into()),
+    };
+    let canonical = Input::new(data)?.work(data.py(), |bytes| canonical::canonicalize(bytes, profile))?;
+    bytes(data.py(), &canonical)
+}
+
+/// `max_bytes`: exactly an int, 1 to 65,536.
+fn bound(value: &Bound<'_, PyAny>) -> Outcome<usize> {
+    let error = |kind, bound: &str| Error::new(kind).bound(bound).at("max_bytes");
+    let number = value.cast_exact::<PyInt>().map_err(|_| error(ErrorKind::Type, "integer"))?;
+    match native::integer(number).map(usize::try_from) {
+        Ok(Ok(bytes @ 1..=MAX_CONSENSUS_BYTES)) => Ok(bytes),
+        Ok(Ok(1..)) | Err(1) => Err(error(ErrorKind::Maximum, "65536").into()),
+        _ => Err(error(ErrorKind::Minimum, "1").into()),
+    }
+}
+
+/// New `bytes`, or a `MemoryError`.
+pub fn bytes<'py>(py: Python<'py>, bytes: &[u8]) -> Outcome<Bound<'py, PyBytes>> {
+    Ok(PyBytes::new_with(py, bytes.len(), |buffer| {
+        buffer.copy_from_slice(bytes);
+        Ok(())
+    })?)
+}
+
+fn string<'py>(py: Python<'py>, text: &[u8]) -> Outcome<Bound<'py, PyString>> {
+    Ok(PyString::from_bytes(py, text)?)
+}

@@ -1,0 +1,33 @@
+//! The extension `firstnan._core`: each function extracts, calls the core once and maps the error.
+//!
+//! A contents list only; `python/firstnan/_core.pyi` is the documentation of the functions.
+
+mod build;
+mod classes;
+mod errors;
+mod extract;
+mod identity;
+mod input;
+mod judge;
+mod names;
+mod native;
+mod records;
+mod walk;
+
+/// The module `firstnan._core`.
+#[pyo3::pymodule]
+mod _core {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use super::identity::{canonical_evidence, canonical_record, canonicalize, content_id, contract_digest};
+    #[pymodule_export]
+    use super::judge::{evidence_content_id, triage, validate_inventory_consensus};
+    #[pymodule_export]
+    use super::records::{check, decode, encode, kinds, stage_message_from_bytes, validate};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

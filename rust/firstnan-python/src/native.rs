@@ -1,0 +1,141 @@
+//! The interpreter's functions that PyO3 does not offer in the form needed here. All `unsafe` of the crate is here.
+
+use std::ffi::c_int;
+use std::mem;
+use std::ptr;
+
+use firstnan_core::{Error, ErrorKind};
+use pyo3::exceptions::{PyMemoryError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::sync::critical_section::with_critical_section;
+use pyo3::types::{PyBytes, PyDict, PyInt, PyString, PyTuple, PyType};
+use pyo3::{Borrowed, ffi};
+
+use crate::errors::Outcome;
+
+/// The text of a string, subclass or not, as its content says; a lone surrogate has no UTF-8.
+#[inline]
+pub fn utf8<'a>(text: Borrowed<'a, '_, PyString>) -> Outcome<&'a str> {
+    match text.to_str() {
+        // SAFETY: the object lives for 'a, and a str keeps its UTF-8 unchanged for as long as it lives.
+        Ok(text) => Ok(unsafe { &*ptr::from_ref(text) }),
+        Err(error) if error.is_instance_of::<PyMemoryError>(text.py()) => Err(error.into()),
+        Err(_) => Err(Error::new(ErrorKind::LoneSurrogate).into()),
+    }
+}
+
+/// As [`utf8`] for any string: a lone surrogate is encoded like another code point, in three bytes.
+pub fn wtf8<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyBytes>> {
+    // SAFETY: the object is a str, and the result new bytes or null with an error set.
+    let bytes = unsafe {
+        let bytes = ffi::PyUnicode_AsEncodedString(text.as_ptr(), c"utf-8".as_ptr(), c"surrogatepass".as_ptr());
+        Bound::from_owned_ptr_or_err(text.py(), bytes)
+    }?;
+    Ok(bytes.cast_into::<PyBytes>()?)
+}
+
+/// An integer of 64 bits, or the sign of a larger one. A subclass counts by its content.
+#[inline]
+pub fn integer(value: &Bound<'_, PyInt>) -> Result<i64, c_int> {
+    let mut overflow = 0;
+    // SAFETY: the object is an int, for which this runs no Python code and cannot fail.
+    let result = unsafe { ffi::PyLong_AsLongLongAndOverflow(value.as_ptr(), &raw mut overflow) };
+    if overflow == 0 { Ok(result) } else { Err(overflow) }
+}
+
+/// The decimal digits of an int by its content, whatever a subclass makes of `str`. Beyond Python's own limit
+/// (`sys.get_int_max_str_digits`) it is a `ValueError`.
+pub fn digits<'py>(value: &Bound<'py, PyInt>) -> PyResult<Bound<'py, PyString>> {
+    // SAFETY: the object is an int, and the result a new str or null with an error set.
+    let text = unsafe { Bound::from_owned_ptr_or_err(value.py(), ffi::PyNumber_ToBase(value.as_ptr(), 10)) }?;
+    Ok(text.cast_into::<PyString>()?)
+}
+
+/// The elements of any sequence, an exact list's as one snapshot. Of a subclass it is what iterating gives.
+#[inline]
+pub fn elements<'py>(sequence: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
+    // SAFETY: a live object goes in, and a new tuple or null with an error set comes out.
+    let tuple = unsafe { Bound::from_owned_ptr_or_err(sequence.py(), ffi::PySequence_Tuple(sequence.as_ptr())) }?;
+    Ok(tuple.cast_into::<PyTuple>()?)
+}
+
+/// A key and its value.
+pub type Entry<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+/// The keys and values of an exact dict, as one snapshot.
+#[inline]
+pub fn entries<'py>(dict: &Bound<'py, PyDict>) -> Outcome<Vec<Entry<'py>>> {
+    let py = dict.py();
+    let mut entries = Vec::new();
+    entries.try_reserve_exact(dict.len()).map_err(|_| Error::new(ErrorKind::Memory))?;
+    with_critical_section(dict, || {
+        let (mut position, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the object is a dict, and nothing that could change it runs during the loop: no Python code, and no
+        // other thread, by the GIL or the critical section.
+        while unsafe { ffi::PyDict_Next(dict.as_ptr(), &raw mut position, &raw mut key, &raw mut value) } != 0 {
+            // SAFETY: both are live, since the dict holds them.
+            entries.push(unsafe { (Bound::from_borrowed_ptr(py, key), Bound::from_borrowed_ptr(py, value)) });
+        }
+    });
+    Ok(entries)
+}
+
+/// Does this object's class inherit from the class? What `isinstance` says, without its hooks.
+#[inline]
+pub fn inherits(object: &Bound<'_, PyAny>, class: &Py<PyType>) -> bool {
+    // SAFETY: two live type objects.
+    unsafe { ffi::PyType_IsSubtype(object.get_type_ptr(), class.as_ptr().cast()) != 0 }
+}
+
+/// The `tp_new` of a class.
+pub fn constructor(class: &Bound<'_, PyType>) -> PyResult<ffi::newfunc> {
+    // SAFETY: a live type object; the slot is null or holds a function of this signature.
+    let slot = unsafe { ffi::PyType_GetSlot(class.as_type_ptr(), ffi::Py_tp_new) };
+    if slot.is_null() {
+        return Err(PyTypeError::new_err("the class cannot be instantiated"));
+    }
+    // SAFETY: as above, and not null.
+    Ok(unsafe { mem::transmute::<*mut std::ffi::c_void, ffi::newfunc>(slot) })
+}
+
+/// A new instance with these attributes. Neither `__init__` nor the `__setattr__` of a frozen dataclass runs.
+#[inline]
+pub fn instance<'py>(
+    class: &Bound<'py, PyType>,
+    new: ffi::newfunc,
+    no_arguments: &Py<PyTuple>,
+    attributes: impl Iterator<Item = (&'py Py<PyString>, Bound<'py, PyAny>)>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = class.py();
+    // SAFETY: this is `class.__new__(class)`: `new` is the slot of that class, called with it and an empty tuple.
+    let instance = unsafe {
+        Bound::from_owned_ptr_or_err(py, new(class.as_type_ptr(), no_arguments.as_ptr(), ptr::null_mut()))
+    }?;
+    for (name, value) in attributes {
+        // SAFETY: three live objects; this is `object.__setattr__`.
+        let status = unsafe { ffi::PyObject_GenericSetAttr(instance.as_ptr(), name.as_ptr(), value.as_ptr()) };
+        if status != 0 {
+            return Err(PyErr::fetch(py));
+        }
+    }
+    Ok(instance)
+}
+
+/// Holds references so that what was borrowed from them lives as long as this.
+pub struct Keep<'py>(std::cell::RefCell<Vec<Bound<'py, PyAny>>>);
+
+impl<'py> Keep<'py> {
+    /// Room for the fields of a few records.
+    pub fn new() -> Self {
+        Self(std::cell::RefCell::new(Vec::with_capacity(64)))
+    }
+
+    /// Takes a reference and lends it for its own life.
+    #[inline]
+    pub fn keep<'a>(&'a self, object: Bound<'py, PyAny>) -> Borrowed<'a, 'py, PyAny> {
+        let (py, pointer) = (object.py(), object.as_ptr());
+        self.0.borrow_mut().push(object);
+        // SAFETY: `self` gives up no reference before it is dropped, which 'a does not outlive.
+        unsafe { Borrowed::from_ptr(py, pointer) }
+    }
+}

@@ -1,0 +1,302 @@
+//! Canonical bytes of Python objects, in both profiles (docs/canonical.md).
+
+use firstnan_core::canonical::{write_digits, write_float, write_integer};
+use firstnan_core::limits::{MAX_EVIDENCE_DEPTH, MAX_INTEGER_DIGITS, MAX_RECORD_DEPTH, MAX_RECORD_ITEMS};
+use firstnan_core::{Error, ErrorKind, Located, Profile};
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+
+use crate::classes::{Classes, RecordClass, enum_value};
+use crate::errors::{Failure, Outcome, missing};
+use crate::names::{Name, sorted};
+use crate::native::{self, Entry};
+
+/// The canonical bytes of a value; `max_bytes` bounds them in the record profile.
+pub fn canonical_bytes(value: &Bound<'_, PyAny>, profile: Profile, max_bytes: usize) -> Outcome<Vec<u8>> {
+    let (max_bytes, max_depth, max_items) = match profile {
+        Profile::Record => (max_bytes, MAX_RECORD_DEPTH, MAX_RECORD_ITEMS),
+        Profile::Evidence => (usize::MAX, MAX_EVIDENCE_DEPTH, usize::MAX),
+    };
+    let classes = Classes::get(value.py())?;
+    let mut walk = Walk { profile, max_bytes, max_depth, max_items, classes, out: Vec::new(), items: 0 };
+    walk.room(512)?;
+    walk.value(value, None)?;
+    Ok(walk.out)
+}
+
+struct Walk {
+    profile: Profile,
+    max_bytes: usize,
+    max_depth: usize,
+    max_items: usize,
+    classes: &'static Classes,
+    out: Vec<u8>,
+    items: usize,
+}
+
+/// A container that is being written, and those around it.
+struct Open<'o> {
+    container: *mut ffi::PyObject,
+    /// How deep its members lie.
+    depth: usize,
+    outer: Option<&'o Open<'o>>,
+}
+
+impl<'o> Open<'o> {
+    fn new(container: &Bound<'_, PyAny>, outer: Option<&'o Self>) -> Outcome<Self> {
+        let container = container.as_ptr();
+        let mut around = outer;
+        while let Some(open) = around {
+            if open.container == container {
+                return Err(Error::new(ErrorKind::Cycle).into());
+            }
+            around = open.outer;
+        }
+        Ok(Self { container, depth: outer.map_or(1, |open| open.depth + 1), outer })
+    }
+}
+
+impl Walk {
+    /// Recursion is safe here: `max_depth` bounds it.
+    fn value(&mut self, value: &Bound<'_, PyAny>, outer: Option<&Open<'_>>) -> Outcome<()> {
+        self.count(outer.map_or(0, |open| open.depth))?;
+        if let Ok(text) = value.cast_exact::<PyString>() {
+            self.string(text)?;
+        } else if value.is_none() {
+            self.put(b"null")?;
+        } else if let Ok(number) = value.cast_exact::<PyInt>() {
+            self.integer(number)?;
+        } else if let Ok(value) = value.cast_exact::<PyBool>() {
+            self.put(if value.is_true() { b"true" } else { b"false" })?;
+        } else if let Ok(dict) = value.cast_exact::<PyDict>() {
+            let open = Open::new(value, outer)?;
+            self.check_items(dict.len())?;
+            self.members(&native::entries(dict)?, &open)?;
+        } else if value.is_exact_instance_of::<PyList>() || value.is_exact_instance_of::<PyTuple>() {
+            self.array(value, outer)?;
+        } else if let Some(record) = self.classes.record_of(value) {
+            self.record(value, record, outer)?;
+        } else {
+            self.rare(value, outer)?;
+        }
+        self.check_size(self.out.len())
+    }
+
+    /// Enums, floats, subclasses and dataclasses of others.
+    fn rare(&mut self, value: &Bound<'_, PyAny>, outer: Option<&Open<'_>>) -> Outcome<()> {
+        if self.profile == Profile::Record {
+            if let Some((choice, index)) = self.classes.choice_of(value) {
+                self.count(outer.map_or(1, |open| open.depth + 1))?;
+                return self.put(&choice.quoted[index]);
+            }
+            if native::inherits(value, &self.classes.enumeration) {
+                let open = Open::new(value, outer)?;
+                return self.value(&enum_value(value)?, Some(&open));
+            }
+        }
+        if let Ok(number) = value.cast::<PyInt>() {
+            self.integer(number)
+        } else if let Ok(text) = value.cast::<PyString>() {
+            self.string(text)
+        } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+            self.array(value, outer)
+        } else if value.is_instance_of::<PyDict>() {
+            let open = Open::new(value, outer)?;
+            self.members(&self.items_of(value)?, &open)
+        } else if let Ok(number) = value.cast::<PyFloat>() {
+            self.float(number)
+        } else if self.profile == Profile::Record {
+            self.dataclass(value, outer)
+        } else {
+            Err(self.unsupported())
+        }
+    }
+
+    fn string(&mut self, text: &Bound<'_, PyString>) -> Outcome<()> {
+        let text = self.name(text)?;
+        text.write(self.profile, &mut self.out)
+    }
+
+    /// The content of a string. In the record profile its code points are counted first, so that a huge one is never
+    /// encoded.
+    fn name<'a>(&self, text: &'a Bound<'_, PyString>) -> Outcome<Name<'a>> {
+        if self.profile == Profile::Evidence {
+            return Name::any(text);
+        }
+        self.check_size(text.code_point_len()?)?;
+        let text = native::utf8(text.as_borrowed())?;
+        self.check_size(text.len())?;
+        Ok(Name::Text(text))
+    }
+
+    fn integer(&mut self, number: &Bound<'_, PyInt>) -> Outcome<()> {
+        self.room(20)?;
+        match (native::integer(number), self.profile) {
+            (Ok(value), _) => write_integer(value, &mut self.out),
+            (Err(_), Profile::Record) => return Err(Error::new(ErrorKind::IntegerRange).bound("64 bits").into()),
+            (Err(_), Profile::Evidence) => self.large_integer(number)?,
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn large_integer(&mut self, number: &Bound<'_, PyInt>) -> Outcome<()> {
+        let too_large =
+            || Error::new(ErrorKind::IntegerRange).bound(format_args!("{MAX_INTEGER_DIGITS} digits")).into();
+        let digits = native::digits(number).map_err(|error| {
+            if error.is_instance_of::<PyValueError>(number.py()) { too_large() } else { Failure::from(error) }
+        })?;
+        let digits = native::utf8(digits.as_borrowed())?;
+        if digits.trim_start_matches('-').len() > MAX_INTEGER_DIGITS {
+            return Err(too_large());
+        }
+        self.room(digits.len())?;
+        write_digits(digits, &mut self.out);
+        Ok(())
+    }
+
+    fn float(&mut self, number: &Bound<'_, PyFloat>) -> Outcome<()> {
+        if self.profile == Profile::Record {
+            return Err(Error::new(ErrorKind::FloatForbidden).into());
+        }
+        self.room(32)?;
+        Ok(write_float(number.value(), &mut self.out)?)
+    }
+
+    fn array(&mut self, sequence: &Bound<'_, PyAny>, outer: Option<&Open<'_>>) -> Outcome<()> {
+        let open = Open::new(sequence, outer)?;
+        let elements = self.elements(sequence)?;
+        self.put(b"[")?;
+        for (index, element) in elements.iter_borrowed().enumerate() {
+            if index > 0 {
+                self.put(b",")?;
+            }
+            self.value(&element, Some(&open)).map_err(|e| e.at_index(index))?;
+        }
+        self.put(b"]")
+    }
+
+    /// A snapshot of a list or tuple; what iterating gives, of a subclass. It ends where there are too many.
+    fn elements<'py>(&self, sequence: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyTuple>> {
+        if self.profile == Profile::Evidence {
+            return Ok(native::elements(sequence)?);
+        }
+        if sequence.is_exact_instance_of::<PyList>() || sequence.is_exact_instance_of::<PyTuple>() {
+            self.check_items(sequence.len()?)?;
+            return Ok(native::elements(sequence)?);
+        }
+        let mut elements = Vec::new();
+        for element in sequence.try_iter()? {
+            self.check_items(elements.len() + 1)?;
+            elements.push(element?);
+        }
+        Ok(PyTuple::new(sequence.py(), elements)?)
+    }
+
+    /// What `items()` of a dict's subclass gives.
+    fn items_of<'py>(&self, dict: &Bound<'py, PyAny>) -> Outcome<Vec<Entry<'py>>> {
+        let mut entries = Vec::new();
+        for item in dict.call_method0(pyo3::intern!(dict.py(), "items"))?.try_iter()? {
+            self.check_items(entries.len() + 1)?;
+            let pair = item?.cast_into::<PyTuple>().map_err(|_| self.unsupported())?;
+            if pair.len() != 2 {
+                return Err(self.unsupported());
+            }
+            entries.push((pair.get_item(0)?, pair.get_item(1)?));
+        }
+        Ok(entries)
+    }
+
+    /// The fields of any dataclass, read before the first is written.
+    fn dataclass(&mut self, object: &Bound<'_, PyAny>, outer: Option<&Open<'_>>) -> Outcome<()> {
+        let py = object.py();
+        let class = object.get_type();
+        if class.getattr_opt(pyo3::intern!(py, "__dataclass_fields__"))?.is_none() {
+            return Err(self.unsupported());
+        }
+        let open = Open::new(object, outer)?;
+        let mut entries = Vec::new();
+        for field in self.classes.dataclass_fields.bind(py).call1((class,))?.try_iter()? {
+            let name = field?.getattr(pyo3::intern!(py, "name"))?.cast_into::<PyString>().map_err(PyErr::from)?;
+            let value = object.getattr(&name).map_err(|error| missing(py, error, &name.to_string_lossy()))?;
+            entries.push((name.into_any(), value));
+        }
+        self.members(&entries, &open)
+    }
+
+    /// One of the contract's own records, whose order is known.
+    fn record(&mut self, object: &Bound<'_, PyAny>, record: &RecordClass, outer: Option<&Open<'_>>) -> Outcome<()> {
+        if self.profile == Profile::Evidence && record.info.profile != Profile::Evidence {
+            return Err(self.unsupported());
+        }
+        let open = Open::new(object, outer)?;
+        for (index, prefix) in &record.sorted {
+            let name = record.info.fields[*index].name;
+            let value = object.getattr(record.names[*index].bind(object.py()));
+            let value = value.map_err(|error| missing(object.py(), error, name))?;
+            self.put(prefix)?;
+            self.value(&value, Some(&open)).map_err(|e| e.at(name))?;
+        }
+        self.put(b"}")
+    }
+
+    fn members(&mut self, entries: &[Entry<'_>], open: &Open<'_>) -> Outcome<()> {
+        let mut names = Vec::new();
+        names.try_reserve_exact(entries.len()).map_err(|_| Error::new(ErrorKind::Memory))?;
+        for (name, value) in entries {
+            let name = name.cast::<PyString>().map_err(|_| self.unsupported())?;
+            names.push((self.name(name)?, value));
+        }
+        self.put(b"{")?;
+        for (index, (name, value)) in sorted(names, self.profile)?.iter().enumerate() {
+            if index > 0 {
+                self.put(b",")?;
+            }
+            name.write(self.profile, &mut self.out)?;
+            self.put(b":")?;
+            self.value(value, Some(open)).map_err(|e| e.below(name.plain()))?;
+        }
+        self.put(b"}")
+    }
+
+    fn count(&mut self, depth: usize) -> Outcome<()> {
+        self.items += 1;
+        if depth > self.max_depth {
+            return Err(Error::new(ErrorKind::Depth).bound(self.max_depth).into());
+        }
+        self.check_items(0)
+    }
+
+    /// Is there room for so many more values?
+    fn check_items(&self, more: usize) -> Outcome<()> {
+        if self.items + more > self.max_items {
+            return Err(Error::new(ErrorKind::Items).bound(self.max_items).into());
+        }
+        Ok(())
+    }
+
+    fn check_size(&self, bytes: usize) -> Outcome<()> {
+        if bytes > self.max_bytes {
+            return Err(Error::new(ErrorKind::Size).bound(self.max_bytes).into());
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Outcome<()> {
+        self.room(bytes.len())?;
+        self.out.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn room(&mut self, more: usize) -> Outcome<()> {
+        self.out.try_reserve(more).map_err(|_| Error::new(ErrorKind::Memory).into())
+    }
+
+    #[cold]
+    fn unsupported(&self) -> Failure {
+        let error = Error::new(ErrorKind::Unsupported);
+        if self.profile == Profile::Evidence { Failure::Type(error) } else { Failure::Contract(error) }
+    }
+}
