@@ -11,13 +11,14 @@ from pathlib import Path
 
 ORDER: list[set[str]] = [
     {"_core"},
-    {"errors"},
+    {"errors", "printable", "schema_files"},
     {"_methods", "_generated"},
-    {"records", "canonical", "schemas"},
+    {"records", "canonical"},
     {"triage", "lifecycle"},
     {"bundle", "report"},
     {"jax", "supervisor"},
-    {"cli", "__main__"},
+    {"cli"},
+    {"__main__"},
 ]
 """Parts of one set may not import each other, except `_methods` and `_generated`, which are one part in two files."""
 ONE_PART = {"_methods", "_generated"}

@@ -1,0 +1,120 @@
+"""From the arguments to one command, and from whatever that ends in to an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import sys
+from typing import Final
+
+from firstnan import __version__
+from firstnan.cli import digest, drill, report, schema, triage, validate, verify
+from firstnan.cli.output import complain, say, say_json
+from firstnan.cli.refusal import Misuse, Refused
+from firstnan.errors import ContractError
+
+COMMANDS: Final = {
+    "schema": schema,
+    "validate": validate,
+    "digest": digest,
+    "triage": triage,
+    "verify": verify,
+    "report": report,
+    "drill": drill,
+}
+EXIT_CODES: Final = """exit codes:
+  0    done; what was looked at is in order
+  1    something was refused or differs, or HOLD where --exit-code asks for it
+  2    misuse: no such command or kind, a file that cannot be read or written, a bad argument
+  130  interrupted (Ctrl-C)
+  141  the reader of our output went away"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Args:
+        argv: the arguments after the program's name; those of the process where None.
+    """
+    if sys.stdout is None:
+        complain("standard output is closed")
+        return 2
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name that the terminal's encoding lacks is escaped, not an error.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        code = run(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence_output()
+        return 141
+    except OSError as error:
+        complain(f"{error.filename or 'standard output'}: {error.strerror or type(error).__name__}")
+        silence_output()
+        return 2
+    except MemoryError:
+        complain("there is not enough memory for this")
+        return 2
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return 130
+    return code
+
+
+def run(argv: list[str] | None) -> int:
+    """Parse and run; what a command raises on purpose becomes its message and code."""
+    try:
+        arguments = parser().parse_args(argv)
+    except SystemExit as ended:
+        # argparse has printed the help or what is wrong.
+        return ended.code if isinstance(ended.code, int) else 2
+    try:
+        code: int = arguments.run(arguments)
+    except Misuse as misuse:
+        complain(str(misuse))
+        return 2
+    except (Refused, ContractError) as error:
+        refused = error if isinstance(error, Refused) else Refused(error)
+        if arguments.json:
+            say_json({"refused": refused.to_json()})
+        else:
+            say(str(refused))
+        return 1
+    return code
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of every command."""
+    root = argparse.ArgumentParser(
+        prog="firstnan",
+        description="Says which stage of a training step went non-finite first, and checks the evidence.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    root.add_argument("--version", action="version", version=f"firstnan {__version__}")
+    commands = root.add_subparsers(metavar="COMMAND", required=True)
+    for name, module in COMMANDS.items():
+        about = (module.__doc__ or "").strip()
+        command = commands.add_parser(
+            name,
+            help=about.partition("\n")[0],
+            description=about,
+            epilog=EXIT_CODES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.add_arguments(command)
+        command.add_argument("--json", action="store_true", help="print one JSON document")
+        command.set_defaults(run=module.run)
+    return root
+
+
+def silence_output() -> None:
+    """Point standard output at nothing, so that the interpreter's last flush does not fail a second time."""
+    with contextlib.suppress(OSError, ValueError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)

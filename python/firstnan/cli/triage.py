@@ -1,0 +1,124 @@
+"""Say which stage of a step went non-finite first.
+
+Takes the folder of an incident bundle, or a contract and an evidence file. A bundle is compared with its manifest
+first, and its report.json with the fresh verdict. Where a symptom first shows is not why it arose: no cause is claimed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from firstnan.cli.incident import Incident, read_incident
+from firstnan.cli.output import CAUSE, count, magnitude, say, say_json, say_table
+from firstnan.cli.refusal import Refused
+from firstnan.errors import ContractError
+from firstnan.records import IncidentReport, StageTelemetry
+from firstnan.triage import triage_training_incident
+
+SHOWN_LEAVES = 40
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("incident", metavar="BUNDLE|CONTRACT", help="a bundle's folder, or a contract's file")
+    parser.add_argument("evidence", nargs="?", metavar="EVIDENCE", help="with a contract, the evidence's file")
+    parser.add_argument("--exit-code", action="store_true", help="exit with 1 on HOLD")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    incident = read_incident(arguments.incident, arguments.evidence)
+    try:
+        report = triage_training_incident(incident.contract, incident.evidence)
+    except ContractError as error:
+        raise Refused(error, arguments.evidence or arguments.incident) from None
+    differs = incident.bundle is not None and incident.told != report
+    if arguments.json:
+        say_json(document(incident, report))
+    else:
+        show(incident, report)
+    return 1 if differs or (arguments.exit_code and report.decision == "HOLD") else 0
+
+
+def document(incident: Incident, report: IncidentReport) -> dict[str, Any]:
+    """The verdict, what it rests on, and for a bundle whether its report says the same."""
+    bundle = incident.bundle
+    return {
+        "report": asdict(report),
+        "stages": [asdict(stage) for stage in incident.evidence.stages],
+        "leaves": None if bundle is None else leaves_of(incident, report.earliest_nonfinite_stage),
+        "report_json_equals_verdict": None if bundle is None else incident.told == report,
+        "reproduced": None if bundle is None else bundle.incident.reproduced,
+        "statement": CAUSE,
+    }
+
+
+def show(incident: Incident, report: IncidentReport) -> None:
+    """The same for people."""
+    contract, stage = incident.contract, report.earliest_nonfinite_stage
+    say(f"{report.decision}: run {contract.run_id}, step {contract.step_id}, batch {contract.batch_id}")
+    say()
+    say_table(
+        ["stage", "state", "checked", "non-finite", "largest finite magnitude", "owner"],
+        [stage_row(telemetry) for telemetry in incident.evidence.stages],
+        numbers={"checked", "non-finite", "largest finite magnitude"},
+    )
+    say()
+    say(f"decision        {report.decision}")
+    say(f"earliest stage  {'none' if stage is None else f'{stage}, owner {contract.expected_owner(stage)}'}")
+    say(f"action          {report.action}")
+    say(f"incident owner  {contract.incident_owner}")
+    say(f"contract        {report.contract_content_id}")
+    say(f"evidence        {report.evidence_content_id}")
+    if incident.bundle is not None:
+        say(f"report.json     {'equals' if incident.told == report else 'DIFFERS FROM'} the fresh verdict")
+        if incident.bundle.incident.reproduced is not None:
+            again = "gave the same counts" if incident.bundle.incident.reproduced else "gave other counts"
+            say(f"replay          running the step again {again}")
+        if stage is not None:
+            show_leaves(stage, leaves_of(incident, stage))
+    say()
+    say(CAUSE)
+
+
+def stage_row(stage: StageTelemetry) -> list[str]:
+    if stage.state == "NOT_RUN":
+        return [stage.stage, stage.state, "-", "-", "-", stage.owner]
+    return [
+        stage.stage,
+        stage.state,
+        count(stage.checked_elements),
+        count(stage.nonfinite_elements),
+        magnitude(stage.maximum_absolute_finite),
+        stage.owner,
+    ]
+
+
+def leaves_of(incident: Incident, stage: str | None) -> list[dict[str, Any]]:
+    """The counts of each leaf of a stage, those with non-finite elements first."""
+    if incident.bundle is None:
+        return []
+    leaves = [leaf for leaf in incident.bundle.counts.leaves if leaf.stage == stage]
+    return [leaf.to_json() for leaf in sorted(leaves, key=lambda leaf: leaf.nonfinite == 0)]
+
+
+def show_leaves(stage: str, leaves: Sequence[dict[str, Any]]) -> None:
+    say()
+    say(f"the leaves of {stage}:")
+    say()
+    say_table(
+        ["leaf", "dtype", "checked", "NaN", "+Inf", "-Inf", "largest finite magnitude"],
+        [
+            [
+                leaf["path"] or ".",
+                leaf["dtype"],
+                *(count(leaf[name]) for name in ("checked", "nan", "positive_infinity", "negative_infinity")),
+                magnitude(leaf["maximum_absolute_finite"]),
+            ]
+            for leaf in leaves[:SHOWN_LEAVES]
+        ],
+        numbers={"checked", "NaN", "+Inf", "-Inf", "largest finite magnitude"},
+    )
+    if len(leaves) > SHOWN_LEAVES:
+        say(f"and {count(len(leaves) - SHOWN_LEAVES)} more: --json has all of them")
