@@ -25,14 +25,12 @@ import matplotlib
 import numpy as np
 import optax
 import plotext
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
-from sklearn.datasets import load_digits
-
 from firstnan import STAGES, TrainingIncidentContract
 from firstnan.cli import main as firstnan_command
-from firstnan.jax import RunResult, StepSummary, count_stages, run, verify_bundle
+from firstnan.jax import RunResult, StepSummary, count_stages, run
+from rich.console import Console
+from rich.progress import Progress
+from sklearn.datasets import load_digits
 
 TRAINED_ON = 1500
 BATCH_SIZE = 128
@@ -155,31 +153,6 @@ def accuracy(params: Any, images: np.ndarray, labels: np.ndarray) -> float:
     return float((model(*half)["logits"].argmax(-1) == labels).mean())
 
 
-def show_report(console: Console, result: RunResult) -> None:
-    """The verdict and a row for each stage."""
-    report, evidence, counts = result.report, result.evidence, result.counts
-    assert report is not None
-    assert evidence is not None
-    assert counts is not None
-    table = Table(title=f"step {result.bad_step}: {report.decision}, first non-finite in {report.earliest_nonfinite_stage}")
-    for title in ("stage", "state", "checked", "NaN", "+Inf", "-Inf", "largest finite", "owner"):
-        table.add_column(title, justify="left" if title in ("stage", "state", "owner") else "right")
-    for telemetry in evidence.stages:
-        total = counts.total(telemetry.stage)
-        first = telemetry.stage == report.earliest_nonfinite_stage
-        shown = [total.nan, total.positive_infinity, total.negative_infinity, f"{total.maximum_absolute_finite:.4g}"]
-        table.add_row(
-            telemetry.stage, telemetry.state, str(total.checked), *map(str, shown), telemetry.owner,
-            style="bold red" if first else "dim" if telemetry.state == "NOT_RUN" else None,
-        )  # fmt: skip
-    console.print(table)
-    for leaf in counts.leaves:
-        if leaf.stage == report.earliest_nonfinite_stage and leaf.nonfinite:
-            console.print(f"  {leaf.path}: {leaf.nan} NaN of {leaf.checked} elements ({leaf.dtype})")
-    console.print(f"  action: {report.action}")
-    console.print(f"  {report.root_cause_claim}: where it first shows is not why it arose")
-
-
 def plot(history: tuple[StepSummary, ...], picture: Path) -> None:
     """The largest finite magnitude of each stage over the last steps: to a PNG, and to the terminal."""
     matplotlib.use("Agg")
@@ -196,31 +169,25 @@ def plot(history: tuple[StepSummary, ...], picture: Path) -> None:
         bad = [(summary.step_id, value) for summary, value in zip(history, values, strict=True) if summary.nonfinite.get(stage)]
         if bad:
             axes.plot(*zip(*bad, strict=True), "x", color=line.get_color(), markersize=11, markeredgewidth=3)
-        plotext.plot(steps, [np.log10(max(value, 1e-12)) for value in values], label=stage)
+        plotext.plot(steps, [np.log10(max(value, 1e-12)) for value in values], label=stage, marker=stage[0])
     axes.axhline(FLOAT16_MAX, color="black", linewidth=0.8, linestyle="--", label="float16 maximum")
     axes.set(xlabel="step", ylabel="largest finite magnitude", title="Before the hold: crosses mark stages with NaN or Inf")
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     figure.savefig(picture, dpi=130)
     pyplot.close(figure)
     plotext.title("log10 of the largest finite magnitude, by step")
-    print(plotext.build())
+    print(plotext.build() if sys.stdout.isatty() else plotext.uncolorize(plotext.build()))
 
 
-def hold_and_show(console: Console, result: RunResult, out: Path) -> bool:
-    """Everything that a held step leaves; whether its bundle verifies from the disk."""
-    assert result.bundle is not None
-    show_report(console, result)
-    picture, page = out / f"magnitudes-step-{result.bad_step}.png", out / f"report-step-{result.bad_step}.html"
-    plot(result.history, picture)
-    differences = verify_bundle(result.bundle)
-    for difference in differences:
-        console.print(f"  [red]{difference}[/red]")
-    firstnan_command(["report", str(result.bundle), "-o", str(page)])
-    files = sum(1 for _ in result.bundle.iterdir())
-    console.print(f"  bundle {result.bundle}: {files} files, " + ("digests verified from disk" if not differences else "DIFFERS"))
-    console.print(f"  replayed with the same counts: {result.reproduced}")
-    console.print(f"  picture {picture}\n  report  {page}")
-    return not differences
+def show_incident(result: RunResult, out: Path) -> bool:
+    """What a held step leaves: verdict, picture, report; whether its bundle verifies from the disk."""
+    bundle, step_id = str(result.bundle), result.bad_step
+    firstnan_command(["triage", bundle])
+    print()
+    plot(result.history, out / f"magnitudes-step-{step_id}.png")
+    print(f"\n{out / f'magnitudes-step-{step_id}.png'}: the same as a picture")
+    firstnan_command(["report", bundle, "-o", str(out / f"report-step-{step_id}.html")])
+    return firstnan_command(["verify", bundle]) == 0
 
 
 def main() -> int:
@@ -243,13 +210,17 @@ def main() -> int:
         def advance(summary: StepSummary, _aux: Any) -> None:
             loss, scale = summary.metrics["loss"], summary.metrics["loss_scale"]
             progress.update(task, advance=1, description=f"loss {loss:.3f}, scale {scale:g}")
+            if not console.is_terminal and summary.step_id % 50 == 0:
+                print(f"step {summary.step_id}: loss {loss:.3f}, loss scale {scale:g}", flush=True)
 
         result = run(step, first_state(jax.random.key(0)), make_batches(images, labels, arguments.steps),
                      contract=CONTRACT, bundle_dir=arguments.out / "incidents", on_step=advance)  # fmt: skip
         while result.held:
             holds += 1
-            verified &= hold_and_show(console, result, arguments.out)
-            console.print(f"restarting at step {result.next_step} without batch {result.bad_batch}")
+            progress.stop()
+            verified &= show_incident(result, arguments.out)
+            print(f"\nrestarting at step {result.next_step} without batch {result.bad_batch}")
+            progress.start()
             progress.update(task, advance=1)
             result = result.restart()
     score = accuracy(result.state["params"], images[TRAINED_ON:], labels[TRAINED_ON:])
