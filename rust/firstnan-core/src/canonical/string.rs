@@ -1,4 +1,4 @@
-//! Strings of both profiles: quotes, the seven short escapes, `\u00xx`; ASCII only in the evidence profile.
+//! Strings of both profiles: quotes, the seven short escapes, `\u00xx`; printable ASCII only in the evidence profile.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::json::scan::plain_end;
@@ -58,14 +58,14 @@ fn write_valid(profile: Profile, text: &str, out: &mut Vec<u8>) -> Result<()> {
 }
 
 #[inline]
-fn write_escaped<const ASCII: bool>(text: &str, out: &mut Vec<u8>) -> Result<()> {
-    let stop = plain_end::<ASCII>(text.as_bytes(), 0);
+fn write_escaped<const PRINTABLE: bool>(text: &str, out: &mut Vec<u8>) -> Result<()> {
+    let stop = plain_end::<PRINTABLE>(text.as_bytes(), 0);
     append(out, &text.as_bytes()[..stop])?;
-    if stop < text.len() { write_special::<ASCII>(&text[stop..], out) } else { Ok(()) }
+    if stop < text.len() { write_special::<PRINTABLE>(&text[stop..], out) } else { Ok(()) }
 }
 
 /// Writes text that starts with a character to escape.
-fn write_special<const ASCII: bool>(mut text: &str, out: &mut Vec<u8>) -> Result<()> {
+fn write_special<const PRINTABLE: bool>(mut text: &str, out: &mut Vec<u8>) -> Result<()> {
     while let Some(character) = text.chars().next() {
         match character {
             '"' => append(out, b"\\\"")?,
@@ -82,7 +82,7 @@ fn write_special<const ASCII: bool>(mut text: &str, out: &mut Vec<u8>) -> Result
             }
         }
         let rest = &text[character.len_utf8()..];
-        let stop = plain_end::<ASCII>(rest.as_bytes(), 0);
+        let stop = plain_end::<PRINTABLE>(rest.as_bytes(), 0);
         append(out, &rest.as_bytes()[..stop])?;
         text = &rest[stop..];
     }

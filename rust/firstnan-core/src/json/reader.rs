@@ -168,14 +168,13 @@ impl<'a> Reader<'a> {
         let mut is_object = [false; MAX_EVIDENCE_DEPTH + 1];
         let mut depth = 0;
         loop {
-            let mut first = true;
             let token = self.peek()?;
+            if depth > MAX_EVIDENCE_DEPTH {
+                return Err(Error::new(ErrorKind::Depth).bound(MAX_EVIDENCE_DEPTH).offset(self.pos));
+            }
             match token {
                 Token::Object | Token::Array => {
-                    let Some(slot) = is_object.get_mut(depth) else {
-                        return Err(Error::new(ErrorKind::Depth).bound(MAX_EVIDENCE_DEPTH).offset(self.pos));
-                    };
-                    *slot = token == Token::Object;
+                    is_object[depth] = token == Token::Object;
                     depth += 1;
                     self.pos += 1;
                 }
@@ -184,7 +183,7 @@ impl<'a> Reader<'a> {
                 Token::True | Token::False => drop(self.boolean()?),
                 Token::Null => self.null()?,
             }
-            first &= matches!(token, Token::Object | Token::Array);
+            let mut first = matches!(token, Token::Object | Token::Array);
             loop {
                 let Some(inner) = depth.checked_sub(1) else { return Ok(()) };
                 let more =

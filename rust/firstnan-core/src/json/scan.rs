@@ -14,25 +14,25 @@ const fn control(word: u64) -> u64 {
     word.wrapping_sub(ONES * 0x20) & !word & HIGHS
 }
 
-/// Does JSON need an escape for this byte? With `ASCII`, bytes of other characters count too.
-const fn is_special<const ASCII: bool>(byte: u8) -> bool {
-    byte < 0x20 || byte == b'"' || byte == b'\\' || (ASCII && byte >= 0x80)
+/// Does this byte end the plain part of a string? With `PRINTABLE`, everything outside printable ASCII does.
+const fn is_special<const PRINTABLE: bool>(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\' || (PRINTABLE && byte >= 0x7f)
 }
 
-/// The index of the first `"`, `\` or control character at or after `from`, else the length.
+/// The index of the first `"`, `\`, byte below 0x20, or with `PRINTABLE` byte from 0x7f up, else the length.
 #[inline]
-pub(crate) fn plain_end<const ASCII: bool>(bytes: &[u8], from: usize) -> usize {
+pub(crate) fn plain_end<const PRINTABLE: bool>(bytes: &[u8], from: usize) -> usize {
     let mut index = from;
     while let Some(chunk) = bytes.get(index..).and_then(<[u8]>::first_chunk::<8>) {
         let word = u64::from_le_bytes(*chunk);
-        let other = if ASCII { word & HIGHS } else { 0 };
+        let other = if PRINTABLE { (word | word.wrapping_add(ONES)) & HIGHS } else { 0 };
         let found = equal(word, b'"') | equal(word, b'\\') | control(word) | other;
         if found != 0 {
             return index + (found.trailing_zeros() / 8) as usize;
         }
         index += 8;
     }
-    while index < bytes.len() && !is_special::<ASCII>(bytes[index]) {
+    while index < bytes.len() && !is_special::<PRINTABLE>(bytes[index]) {
         index += 1;
     }
     index
@@ -53,9 +53,9 @@ mod tests {
                     bytes[(place + 1) % length] = pair.to_be_bytes()[1];
                     let bytes = &bytes[..length];
                     let loose = bytes.iter().position(|&b| is_special::<false>(b));
-                    let ascii = bytes.iter().position(|&b| is_special::<true>(b));
+                    let printable = bytes.iter().position(|&b| is_special::<true>(b));
                     assert_eq!(plain_end::<false>(bytes, 0), loose.unwrap_or(length));
-                    assert_eq!(plain_end::<true>(bytes, 0), ascii.unwrap_or(length));
+                    assert_eq!(plain_end::<true>(bytes, 0), printable.unwrap_or(length));
                 }
             }
         }

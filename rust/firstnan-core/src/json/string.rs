@@ -60,12 +60,11 @@ impl<'a> Reader<'a> {
                 None => return Err(self.syntax("a string without an end")),
             }
             let code = self.escape()?;
-            match char::from_u32(code) {
-                Some(character) => append(&mut out, character.encode_utf8(&mut [0; 4]).as_bytes())?,
-                None => {
-                    lone.get_or_insert(stop);
-                    append(&mut out, &surrogate_wtf8(code))?;
-                }
+            if let Some(character) = char::from_u32(code) {
+                append(&mut out, character.encode_utf8(&mut [0; 4]).as_bytes())?;
+            } else {
+                lone.get_or_insert(stop);
+                append(&mut out, &surrogate_wtf8(code))?;
             }
             stop = plain_end::<false>(bytes, self.pos);
         }
@@ -80,16 +79,12 @@ impl<'a> Reader<'a> {
                     return Err(self.syntax("an escape without four hexadecimal digits"));
                 };
                 let low = if bytes.get(6..8) == Some(b"\\u") { hex4(bytes, 8) } else { None };
-                return Ok(match (unit, low) {
-                    (0xd800..=0xdbff, Some(low @ 0xdc00..=0xdfff)) => {
-                        self.pos += 12;
-                        0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00)
-                    }
-                    _ => {
-                        self.pos += 6;
-                        unit
-                    }
-                });
+                if let (0xd800..=0xdbff, Some(low @ 0xdc00..=0xdfff)) = (unit, low) {
+                    self.pos += 12;
+                    return Ok(0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00));
+                }
+                self.pos += 6;
+                return Ok(unit);
             }
             Some(&byte @ (b'"' | b'\\' | b'/')) => byte,
             Some(b'b') => 0x08,
