@@ -50,7 +50,7 @@ impl TextShape {
         let outside = |set: &ByteSet, bytes: &[u8]| bytes.iter().fold(0, |any, byte| any | set[usize::from(*byte)]) != 0;
         let fits = !self.allowed.is_some_and(|set| outside(set, bytes))
             && !self.first.is_some_and(|set| bytes.is_empty() || outside(set, &bytes[..1]))
-            && text.starts_with(self.start);
+            && (self.start.is_empty() || text.starts_with(self.start));
         if fits { Ok(()) } else { Err(Error::new(ErrorKind::Pattern).bound(self.pattern)) }
     }
 
