@@ -16,7 +16,7 @@ from firstnan import ContractError, IncidentReport, TrainingIncidentContract, Tr
 from firstnan.jax.bundle import Incident, write_incident_bundle
 from firstnan.jax.counts import StageCounts
 from firstnan.jax.history import StepSummary
-from firstnan.jax.rollback import Keeper, is_alive, own_host_arrays
+from firstnan.jax.rollback import Lender, is_alive, own_host_arrays
 from firstnan.jax.tally import Tally
 from firstnan.jax.verdict import ContractOf, TakenStep, Verdict, judge
 
@@ -93,7 +93,7 @@ def run(
             `count_stages` and `aux` is a dict; its scalars go into the history, and `loss_scale` there is the scale
             that this step used. It must be a function of its arguments alone: it is run again to rebuild a state, and
             once more on the bad batch to see whether the counts come out the same.
-        state: any pytree. Donated buffers are noticed, and copied from then on.
+        state: any pytree. A step that donates what it is given is noticed and lent copies, so this one stays valid.
         batches: pytrees. With `every` above 1 numpy arrays in them are copied.
         contract: a template, whose step_id, batch_id (its own, `-`, and the index) and loss_scale are replaced at each
             step; or a function of step id, batch index and loss scale (None where aux has none).
@@ -113,6 +113,8 @@ def run(
         StepRefused: a ContractError; no evidence could be made of a step, or triage refused it.
         TypeError: the step does not give what it should.
         ValueError: `every` or `history` is below 1.
+        RuntimeError: a step is bad, and began to donate its state only after its first steps did not, so the state
+            before it is gone.
     """
     settings = _Settings(step, contract, bundle_dir, every, history, on_step, skip)
     return _Loop(settings, state, zip(count(first_batch), batches), start_step).run()
@@ -147,7 +149,7 @@ class _Loop:
         self.source = source
         self.first_step = self.verified_step = step_id
         self.history = deque(history, maxlen=settings.history)
-        self.keeper = Keeper()
+        self.lender = Lender()
         self.window: list[TakenStep] = []
         self.pulled: tuple[int, Any] | None = None
         self.last: Verdict | None = None
@@ -174,18 +176,16 @@ class _Loop:
 
     def take(self, index: int, batch: Any) -> None:
         """Runs one step without waiting for it."""
-        if not self.window:
-            self.kept = self.keeper.keep("state", self.state)
-        kept_batch = self.keeper.keep("batch", batch)
         if self.settings.every > 1:
-            kept_batch = own_host_arrays(kept_batch)
-        self.pulled = (index, kept_batch)
+            batch = own_host_arrays(batch)
+        lent_state, lent_batch = self.state, self.lender.lend("batch", batch)
+        if not self.window:
+            self.kept, lent_state = self.state, self.lender.lend("state", self.state)
         step_id = self.verified_step + len(self.window)
-        before = self.state
-        state, counts, aux = _outcome(self.settings.step(before, batch), step_id)
-        self.window.append(TakenStep(step_id, index, kept_batch, counts, aux))
+        state, counts, aux = _outcome(self.settings.step(lent_state, lent_batch), step_id)
+        self.window.append(TakenStep(step_id, index, batch, counts, aux))
         self.state, self.pulled = state, None
-        self.keeper.watch(before, batch)
+        self.lender.watch(lent_state, lent_batch)
 
     def settle(self) -> RunResult | None:
         """Triages the window; a result if the run stops there."""
@@ -225,7 +225,9 @@ class _Loop:
             refusal=None if bad.refusal is None else str(bad.refusal),
         )
         bundle = self.write_bundle(incident, verdicts, bad_step.batch)
-        unused = [(taken.batch_index, taken.batch) for taken in self.window[len(verdicts) :]]
+        # A step that a replay could not take again is not in the state, so its batch is to be used again.
+        untaken = self.window[reached : len(verdicts) - 1] + self.window[len(verdicts) :]
+        unused = [(taken.batch_index, taken.batch) for taken in untaken]
         self.accept(verdicts, reached)
         result = replace(
             self.result(unused),
@@ -259,9 +261,9 @@ class _Loop:
         return again is not None and _same_counts(again[1], taken.counts)
 
     def run_again(self, state: Any, taken: TakenStep) -> tuple[Any, StageCounts, Mapping[str, Any]] | None:
-        kept_state, kept_batch = self.keeper.keep("state", state), self.keeper.keep("batch", taken.batch)
+        lent_state, lent_batch = self.lender.lend("state", state), self.lender.lend("batch", taken.batch)
         try:
-            return _outcome(self.settings.step(kept_state, kept_batch), taken.step_id)
+            return _outcome(self.settings.step(lent_state, lent_batch), taken.step_id)
         except Exception as error:
             warnings.warn(f"running step {taken.step_id} again raised {type(error).__name__}", stacklevel=2)
             return None
@@ -292,7 +294,7 @@ class _Loop:
         ended = self.pulled is None and not interrupted and (self.last is None or self.last.good)
         last = self.last
         return RunResult(
-            state=self.state if is_alive(self.state) else self.kept,
+            state=self.state,
             steps=self.verified_step - self.first_step,
             next_step=self.verified_step,
             held=last is not None and last.held,

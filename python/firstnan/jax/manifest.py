@@ -1,4 +1,4 @@
-"""A folder of files that is there whole or not at all, with a manifest of their digests. Needs neither jax nor numpy."""
+"""A folder that is there whole or not at all, with a manifest of its files' digests. Needs neither jax nor numpy."""
 
 from __future__ import annotations
 
@@ -100,14 +100,11 @@ def json_bytes(value: Any) -> bytes:
 
 
 def _listed_files(manifest: Any) -> dict[str, tuple[str, int]]:
-    if (
-        not isinstance(manifest, dict)
-        or manifest.get("format") != FORMAT
-        or not isinstance(manifest.get("files"), dict)
-    ):
+    files = manifest.get("files") if isinstance(manifest, dict) and manifest.get("format") == FORMAT else None
+    if not isinstance(files, dict):
         raise ContractError(f"{MANIFEST} is not one of format {FORMAT}")
     listed = {}
-    for name, entry in manifest["files"].items():
+    for name, entry in files.items():
         # A name from a file must not lead out of the folder.
         if not _FILE_NAME.match(name) or name == MANIFEST or not isinstance(entry, dict):
             raise ContractError(f"{MANIFEST} lists a file under a name that no bundle has")

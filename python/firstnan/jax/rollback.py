@@ -1,8 +1,8 @@
-"""Keeping what a rollback needs: copies where a step donates its inputs, and the way back to the state before a step."""
+"""Keeping what a rollback needs: copies where a step donates its inputs."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -16,24 +16,24 @@ def is_alive(tree: Any) -> bool:
     return not any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in jax.tree.leaves(tree))
 
 
-class Keeper:
-    """Keeps pytrees alive through a step that may donate them.
+class Lender:
+    """Lends pytrees to a step that may donate what it is given.
 
-    For the first steps everything is copied and the step is watched; then only what it was seen to donate.
+    For the first steps it lends copies and watches what happens to them; then only of what was seen to be donated.
     """
 
     def __init__(self) -> None:
         self._watched = 0
         self._donates = {"state": False, "batch": False}
 
-    def keep(self, role: str, tree: Any) -> Any:
-        """A pytree of the same values that stays alive; `role` is `state` or `batch`."""
+    def lend(self, role: Literal["state", "batch"], tree: Any) -> Any:
+        """A pytree of the same values that the step may delete, while `tree` stays alive."""
         if self._donates[role] or self._watched < _STEPS_TO_WATCH:
             return jax.tree.map(lambda leaf: leaf.copy() if isinstance(leaf, jax.Array) else leaf, tree)
         return tree
 
     def watch(self, state: Any, batch: Any) -> None:
-        """Looks, after a step, whether it deleted what it was given."""
+        """Looks, after a step, whether it deleted what it was lent."""
         if self._watched < _STEPS_TO_WATCH:
             self._watched += 1
             self._donates["state"] |= not is_alive(state)

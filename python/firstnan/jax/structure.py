@@ -51,9 +51,7 @@ def pack(tree: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     return {"leaves": leaves, "nodes": nodes}, tensors
 
 
-def unpack(
-    structure: dict[str, Any], tensors: dict[str, Array], *, like: Any = None, import_types: bool = False
-) -> Any:
+def unpack(structure: dict[str, Any], tensors: dict[str, Array], *, like: Any = None, import_types: bool = False) -> Any:
     """The pytree that `pack` took apart.
 
     Args:

@@ -1,4 +1,4 @@
-"""The verdict on one step of a loop: its counts, its contract, its evidence and its report, as far as each can be made."""
+"""The verdict on one step of a loop: counts, contract, evidence and report, as far as each can be made."""
 
 from __future__ import annotations
 
