@@ -13,6 +13,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 from cel_to_rust import compile_rule  # noqa: E402
 from schema_model import UnsupportedSchema, load  # noqa: E402
 
+TEXT = {"description": "x", "type": "string", "maxLength": 64}
+INTEGER = {"description": "x", "type": "integer", "minimum": 0}
 MODEL = load(ROOT / "schemas/v1")
 
 
@@ -66,8 +68,8 @@ def test_check_names_a_file_that_no_schema_makes(copy):
     (lambda s: s.update({"x-firstnan-profile": "yaml"}), "yaml"),
     (lambda s: s["examples"][0].update(world_size=1), "example 0"),
     (lambda s: s.update({"$id": "https://firstnan.example/schemas/v1/other.json"}), "$id"),
-    (lambda s: s["properties"].update(placement_plan_digest={"description": "x", "type": "string", "maxLength": 64, "pattern": "^[0-9a-f]{64}$"}), "pattern"),
-    (lambda s: s["properties"].update(world_size={"description": "x", "type": "integer", "minimum": 0, "maximum": 2**63}), "64 bits"),  # noqa: E501
+    (lambda s: s["properties"].update(placement_plan_digest={**TEXT, "pattern": "^[0-9a-f]{64}$"}), "pattern"),
+    (lambda s: s["properties"].update(world_size={**INTEGER, "maximum": 2**63}), "64 bits"),
     (lambda s: s["x-firstnan-rules"].append({"id": "x", "rule": "self.backend.matches('a')", "message": "m"}), "matches"),
     (lambda s: s["x-firstnan-rules"].append({"id": "x", "rule": "self.", "message": "m"}), "not CEL"),
 ])  # fmt: skip

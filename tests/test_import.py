@@ -3,13 +3,16 @@
 import subprocess
 import sys
 
-PUBLIC = """
-TrainingIncidentContract StageTelemetry TrainingRunEvidence IncidentReport RunIdentity RankInventory TopologyPlan LogicalPlacement
-StageMessage RuntimeStage Vote PlacementKind ContractError RuntimeContractError STAGES MAX_ELEMENTS_PER_STAGE MAX_TOTAL_ELEMENTS
-MIN_BINARY64_RESOLUTION MAX_BINARY64_RESOLUTION MAX_CONSENSUS_BYTES MAX_TEXT_BYTES MAX_WORLD_SIZE MAX_RECORD_DEPTH
-MAX_RECORD_ITEMS canonical_record contract_digest canonical_evidence content_id canonicalize decode encode
-triage_training_incident advance_stage validate_inventory_consensus
-""".split()
+# fmt: off
+PUBLIC = [
+    "TrainingIncidentContract", "StageTelemetry", "TrainingRunEvidence", "IncidentReport", "RunIdentity",
+    "RankInventory", "TopologyPlan", "LogicalPlacement", "StageMessage", "RuntimeStage", "Vote", "PlacementKind",
+    "ContractError", "RuntimeContractError", "STAGES", "MAX_ELEMENTS_PER_STAGE", "MAX_TOTAL_ELEMENTS",
+    "MIN_BINARY64_RESOLUTION", "MAX_BINARY64_RESOLUTION", "MAX_CONSENSUS_BYTES", "MAX_TEXT_BYTES", "MAX_WORLD_SIZE",
+    "MAX_RECORD_DEPTH", "MAX_RECORD_ITEMS", "canonical_record", "contract_digest", "canonical_evidence", "content_id",
+    "canonicalize", "decode", "encode", "triage_training_incident", "advance_stage", "validate_inventory_consensus",
+]
+# fmt: on
 
 
 def test_every_name_of_the_contract_is_public():

@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+STEP, REAL = {"$ref": "common.json#/$defs/step"}, {"$ref": "common.json#/$defs/real"}
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "$id": "https://firstnan.example/schemas/v1/loss-window.json",
@@ -18,8 +19,8 @@ SCHEMA = {
     "properties": {
         "run_id": {"$ref": "common.json#/$defs/identifier", "description": "The run."},
         "mood": {"description": "How it goes.", "enum": ["calm", "rising"]},
-        "steps": {"description": "Steps.", "type": "array", "minItems": 1, "maxItems": 4, "items": {"$ref": "common.json#/$defs/step"}},
-        "losses": {"description": "Losses, one a step.", "type": "array", "maxItems": 4, "items": {"$ref": "common.json#/$defs/real"}},
+        "steps": {"description": "Steps.", "type": "array", "minItems": 1, "maxItems": 4, "items": STEP},
+        "losses": {"description": "Losses, one a step.", "type": "array", "maxItems": 4, "items": REAL},
         "last": {"$ref": "stage-telemetry.json", "description": "The last telemetry."},
         "note": {"description": "Words.", "anyOf": [{"type": "string", "maxLength": 8}, {"type": "null"}], "default": None},
     },
@@ -56,10 +57,11 @@ print("decoded", firstnan.__file__)
 
 def test_a_schema_file_is_all_that_a_new_record_needs(tmp_path):
     telemetry = json.loads((ROOT / "schemas/v1/stage-telemetry.json").read_text())["examples"][0]
-    example = {"run_id": telemetry["run_id"], "mood": "rising", "steps": [1, 2], "losses": [1, 2.5], "last": telemetry, "note": None}
+    example = {"run_id": telemetry["run_id"], "mood": "rising", "steps": [1, 2], "losses": [1, 2.5]}
+    example |= {"last": telemetry, "note": None}
     copy = tmp_path / "copy"
     for part in ("rust/firstnan-core", "rust/firstnan-python", "schemas/v1", "schemas/meta", "python/firstnan", "docs"):
-        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("*.so", "__pycache__", "schemas"))
     for name in ("Cargo.toml", "Cargo.lock", "pyproject.toml", "LICENSE", "README.md"):
         shutil.copy(ROOT / name, copy / name)
     (copy / "schemas/v1/loss-window.json").write_text(json.dumps({**SCHEMA, "examples": [example]}, indent=2))

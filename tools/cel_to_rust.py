@@ -14,7 +14,20 @@ from typing import Any
 import lark
 from celpy.celparser import CELParseError, CELParser
 from schema_model import (
-    Array, Boolean, Choice, Integer, Model, Real, Record, RecordRef, Text, Type, Union, UnionRef, UnsupportedSchema, pascal,
+    Array,
+    Boolean,
+    Choice,
+    Integer,
+    Model,
+    Real,
+    Record,
+    RecordRef,
+    Text,
+    Type,
+    Union,
+    UnionRef,
+    UnsupportedSchema,
+    pascal,
 )
 
 ARITHMETIC = {"addition_add": ("add", "+"), "addition_sub": ("sub", "-"),
@@ -211,8 +224,9 @@ class Compiler:
             if name == "int" and value.type.of is Integer:
                 return Expr(value.code, "int", wrapped)
             if name == "double":
-                cast = "it as f64" if value.type.of is Integer else "it"
-                code = f"{value.code}.map(|it| {cast})" if wrapped else f"({value.code} as f64)" if value.type.of is Integer else value.code
+                if value.type.of is Real:
+                    return Expr(value.code, "double", wrapped)
+                code = f"{value.code}.map(|it| it as f64)" if wrapped else f"({value.code} as f64)"
                 return Expr(code, "double", wrapped)
         raise self.fail(f"{name}({value.type}) is not in the subset of CEL that is compiled")
 
@@ -220,8 +234,8 @@ class Compiler:
         value, index = self.expr(children[0], scope), self.expr(children[1], scope)
         if not isinstance(value.type, Array) or value.nullable or index.type != "int":
             raise self.fail("an index takes an array and an integer")
-        whole = f"{value.code}.and_then(|it| cel::at(it, {index.lifted}))" if value.fallible else f"cel::at({value.code}, {index.lifted})"
-        return self.element(value.type.item, whole)
+        code = f"cel::at({'it' if value.fallible else value.code}, {index.lifted})"
+        return self.element(value.type.item, f"{value.code}.and_then(|it| {code})" if value.fallible else code)
 
     def element(self, item: Type, option: str) -> Expr:
         """An element of a list from code of type `Option<&T>`."""
@@ -246,9 +260,8 @@ class Compiler:
         if isinstance(owner.type, Union):
             if name != owner.type.tag_field:
                 raise self.fail(f"{owner.type.title} shares only {owner.type.tag_field}")
-            access: Callable[[str], str] = lambda it: f"{it}.tag()"
-            kind: Any = owner.type.tag
-            optional = False
+            kind, optional = owner.type.tag, False
+            access: Callable[[str], str] = "{}.tag()".format
         elif isinstance(owner.type, Record):
             found = owner.type.field(name)
             access, kind, optional = self.access(found.name, found.type, found.optional)
@@ -272,7 +285,8 @@ class Compiler:
                 return lambda it: f"{it}.{name}.as_ref().map(|it| it.to_f64())", Raw(Real), True
             return lambda it: f"{it}.{name}.to_f64()", Raw(Real), False
         if isinstance(type_, Text):
-            return (lambda it: f"{it}.{name}.as_deref()") if optional else (lambda it: f"{it}.{name}.as_ref()"), "string", optional
+            method = "as_deref" if optional else "as_ref"
+            return lambda it: f"{it}.{name}.{method}()", "string", optional
         if isinstance(type_, Array) and not optional:
             return lambda it: f"{it}.{name}.as_slice()", type_, False
         if isinstance(type_, RecordRef) and not optional:

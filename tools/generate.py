@@ -17,10 +17,10 @@ import jsonschema
 from referencing import Registry, Resource
 
 sys.path.insert(0, str(Path(__file__).parent))
-import emit_bundle  # noqa: E402
-import emit_python  # noqa: E402
-from emit_rust import RustEmitter  # noqa: E402
-from schema_model import UnsupportedSchema, load  # noqa: E402
+import emit_bundle
+import emit_python
+from emit_rust import RustEmitter
+from schema_model import UnsupportedSchema, load
 
 RUST = Path("rust/firstnan-core/src/generated")
 

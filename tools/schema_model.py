@@ -68,7 +68,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Array:
-    item: "Type"
+    item: Type
     minimum: int
     maximum: int
 
@@ -199,7 +199,7 @@ class Loader:
             raise UnsupportedSchema(f"{where}: a record is a closed object")
         if sorted(order) != sorted(properties) or sorted(schema["required"]) != sorted(properties):
             raise UnsupportedSchema(f"{where}: properties, required and x-firstnan-order must name the same fields")
-        fields = []
+        fields: list[Field] = []
         for name in order:
             type_, optional = self.field_type(f"{schema['title']}.{name}", schema["title"], name, file, properties[name])
             default = properties[name].get("default", MISSING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 from firstnan import _core
@@ -21,7 +22,7 @@ FORWARD: Final = (
     RuntimeStage.PUBLISHED,
 )
 TRANSITIONS: Final[dict[RuntimeStage, frozenset[RuntimeStage]]] = {
-    **{now: frozenset((after, RuntimeStage.ABORTING)) for now, after in zip(FORWARD, FORWARD[1:], strict=False)},
+    **{now: frozenset((after, RuntimeStage.ABORTING)) for now, after in pairwise(FORWARD)},
     RuntimeStage.ABORTING: frozenset((RuntimeStage.ABORTED, RuntimeStage.QUARANTINED)),
     RuntimeStage.PUBLISHED: frozenset(),
     RuntimeStage.ABORTED: frozenset(),
