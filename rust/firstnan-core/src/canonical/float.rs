@@ -35,8 +35,7 @@ fn write_finite(value: f64, out: &mut Vec<u8>) {
         out.push(b'-');
     }
     let mut buffer = zmij::Buffer::new();
-    let decimal = Decimal::from_text(buffer.format_finite(value.abs()));
-    decimal.write(out);
+    Decimal::from_text(buffer.format_finite(value.abs())).write(out);
 }
 
 /// Significant digits, the first not 0 unless the value is, and the power of ten of the first.
@@ -121,5 +120,30 @@ impl Decimal {
             out.push(b'0');
         }
         write_integer(power.into(), out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layout_does_not_depend_on_the_layout_of_the_digits() {
+        for (expected, others) in [
+            ("0.0", &["0", "0.0", "0e0", "000.000e-5"][..]),
+            ("1.0", &["1", "1.0", "1e0", "10e-1", "0.1e1", "01.00"]),
+            ("65536.0", &["65536", "6.5536e4", "6.5536E+04", "65536000e-3"]),
+            ("0.00015", &["1.5e-4", "15e-5", "0.000150", "0.15e-3"]),
+            ("12.5", &["12.5", "1.25e1", "125e-1", "0012.500"]),
+            ("1.5e-05", &["1.5e-5", "0.000015", "15e-6"]),
+            ("1e+16", &["10000000000000000", "1e16", "10000000000000000.0"]),
+            ("1.2e+300", &["1.2e300", "12e299", "0.12E+301"]),
+        ] {
+            for text in others {
+                let mut out = Vec::new();
+                Decimal::from_text(text).write(&mut out);
+                assert_eq!(String::from_utf8(out).unwrap(), expected, "from {text}");
+            }
+        }
     }
 }

@@ -16,14 +16,14 @@ pub fn canonicalize(data: &[u8], profile: Profile) -> Result<Vec<u8>> {
         Profile::Record => MAX_CONSENSUS_BYTES,
         Profile::Evidence => usize::MAX,
     };
-    Writer::new(data, profile, max_bytes)?.run()
+    Writer::new(data, profile, max_bytes)?.run(data.len())
 }
 
 /// The canonical bytes in the record profile, at most `max_bytes` (1 to 65,536) of them.
 pub fn canonicalize_bounded(data: &[u8], max_bytes: usize) -> Result<Vec<u8>> {
     match max_bytes {
         0 => Err(Error::new(ErrorKind::Minimum).bound(1).at("max_bytes")),
-        1..=MAX_CONSENSUS_BYTES => Writer::new(data, Profile::Record, max_bytes)?.run(),
+        1..=MAX_CONSENSUS_BYTES => Writer::new(data, Profile::Record, max_bytes)?.run(data.len()),
         _ => Err(Error::new(ErrorKind::Maximum).bound(MAX_CONSENSUS_BYTES).at("max_bytes")),
     }
 }
@@ -72,7 +72,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    fn run(mut self) -> Result<Vec<u8>> {
+    fn run(mut self, length: usize) -> Result<Vec<u8>> {
+        reserve(&mut self.out, length.min(self.max_bytes))?;
         self.value(0)?;
         self.reader.end()?;
         Ok(self.out)
