@@ -12,7 +12,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 from firstnan import TrainingIncidentContract
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def contract() -> TrainingIncidentContract:
     return TrainingIncidentContract(
         contract_version="training-incident-v1",

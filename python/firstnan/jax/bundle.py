@@ -29,19 +29,30 @@ from firstnan import (
     encode,
     triage_training_incident,
 )
+from firstnan.jax.fields import checked_fields
 from firstnan.jax.history import StepSummary
 from firstnan.jax.manifest import Difference, json_bytes, read_json, verify_folder, write_folder
-from firstnan.jax.tally import LeafCount, Tally
+from firstnan.jax.tally import Tally
 
 if TYPE_CHECKING:
     from firstnan.jax.tensorfile import Array
 
+Part = TypeVar("Part")
 Record = TypeVar("Record", TrainingIncidentContract, TrainingRunEvidence, IncidentReport)
 
 _KINDS = {
     "contract": "training-incident-contract",
     "evidence": "training-run-evidence",
     "report": "incident-report",
+}
+
+_INCIDENT_FIELDS = {
+    "step_id": (int,),
+    "batch_index": (int,),
+    "every": (int,),
+    "state_step_id": (int,),
+    "reproduced": (bool, type(None)),
+    "refusal": (str, type(None)),
 }
 
 
@@ -60,6 +71,15 @@ class Incident:
     state_step_id: int
     reproduced: bool | None
     refusal: str | None = None
+
+    @classmethod
+    def from_json(cls, value: Any) -> Incident:
+        """From the object in incident.json.
+
+        Raises:
+            ContractError: the object is of another form.
+        """
+        return cls(**checked_fields(value, _INCIDENT_FIELDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +155,7 @@ def read_bundle(folder: Path | str) -> Bundle:
     """Reads a bundle after comparing every file with the manifest.
 
     Raises:
-        ContractError: a file is missing, changed or extra, named; or a file is not what its name says.
+        ContractError: a file is missing, changed or extra, or is not what its name says; named.
         OSError: a file cannot be read.
     """
     folder = Path(folder)
@@ -156,12 +176,16 @@ def verify_bundle(folder: Path | str) -> tuple[Difference, ...]:
         return found
     try:
         bundle = _load(folder)
-        if bundle.contract is None or bundle.evidence is None or bundle.report is None:
-            return ()
-        if triage_training_incident(bundle.contract, bundle.evidence) != bundle.report:
-            return (Difference("report.json", "disagrees"),)
-    except (ContractError, OSError):
+    except _BadFile as error:
+        return (Difference(error.file, "unreadable"),)
+    if bundle.contract is None or bundle.evidence is None or bundle.report is None:
+        return ()
+    try:
+        report = triage_training_incident(bundle.contract, bundle.evidence)
+    except ContractError:
         return (Difference("evidence.json", "disagrees"),)
+    if report != bundle.report:
+        return (Difference("report.json", "disagrees"),)
     return () if _adds_up(bundle.counts, bundle.evidence) else (Difference("counts.json", "disagrees"),)
 
 
@@ -177,33 +201,52 @@ def _adds_up(counts: Tally, evidence: TrainingRunEvidence) -> bool:
     return True
 
 
+class _BadFile(ContractError):
+    """A file of a bundle is not what its name says."""
+
+    def __init__(self, file: str, words: str) -> None:
+        super().__init__(f"{file}: {words}")
+        self.file = file
+
+
 def _load(folder: Path) -> Bundle:
+    return Bundle(
+        path=folder,
+        incident=_part(folder, "incident", Incident.from_json),
+        contract=_record(folder, "contract", TrainingIncidentContract),
+        evidence=_record(folder, "evidence", TrainingRunEvidence),
+        report=_record(folder, "report", IncidentReport),
+        counts=_part(folder, "counts", Tally.from_json),
+        history=_part(folder, "history", lambda steps: tuple(map(StepSummary.from_json, _exactly(list, steps)))),
+        environment=_part(folder, "environment", lambda value: _exactly(dict, value)),
+    )
+
+
+def _part(folder: Path, name: str, parse: Callable[[Any], Part]) -> Part:
+    file = f"{name}.json"
     try:
-        counts = read_json(folder / "counts.json")
-        return Bundle(
-            path=folder,
-            incident=Incident(**read_json(folder / "incident.json")),
-            contract=_record(folder, "contract", TrainingIncidentContract),
-            evidence=_record(folder, "evidence", TrainingRunEvidence),
-            report=_record(folder, "report", IncidentReport),
-            counts=Tally(tuple(LeafCount(**leaf) for leaf in counts["leaves"]), tuple(counts["stages"])),
-            history=tuple(map(StepSummary.from_json, read_json(folder / "history.json"))),
-            environment=read_json(folder / "environment.json"),
-        )
-    except FileNotFoundError as error:
-        raise ContractError(f"bundle {folder.name} has no {Path(str(error.filename)).name}") from None
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ContractError(f"bundle {folder.name} has a file of another form ({type(error).__name__})") from None
+        return parse(read_json(folder / file))
+    except FileNotFoundError:
+        raise _BadFile(file, "is not there") from None
+    except ContractError as error:
+        raise _BadFile(file, str(error)) from None
+
+
+def _exactly(kind: type[Part], value: Any) -> Part:
+    if type(value) is not kind:
+        raise ContractError(f"must be a {kind.__name__}")
+    return value
 
 
 def _record(folder: Path, name: str, kind: type[Record]) -> Record | None:
     path = folder / f"{name}.json"
     if not path.exists():
         return None
-    record = decode(_KINDS[name], path.read_bytes())
-    if not isinstance(record, kind):
-        raise ContractError(f"{name}.json holds another record")
-    return record
+    try:
+        record = decode(_KINDS[name], path.read_bytes())
+    except ContractError as error:
+        raise _BadFile(path.name, str(error)) from None
+    return _exactly(kind, record)
 
 
 def _tensor_writer(tensors: dict[str, Array]) -> Callable[[BinaryIO], None]:

@@ -6,7 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from firstnan import ContractError
+from firstnan.jax.fields import checked_fields
 from firstnan.jax.tally import Tally
+
+_FIELDS = {"step_id": (int,), "batch_index": (int,), "maximum": (dict,), "nonfinite": (dict,), "metrics": (dict,)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,16 @@ class StepSummary:
         return {name: getattr(self, name) for name in self.__slots__} | {"metrics": metrics}
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> StepSummary:
-        """The inverse of `to_json`."""
-        return cls(**value | {"metrics": {name: float(x) for name, x in value["metrics"].items()}})
+    def from_json(cls, value: Any) -> StepSummary:
+        """The inverse of `to_json`.
+
+        Raises:
+            ContractError: the object is of another form.
+        """
+        fields = checked_fields(value, _FIELDS)
+        metrics = {name: float(x) if x in ("nan", "inf", "-inf") else x for name, x in fields["metrics"].items()}
+        for part, kind in (("maximum", float), ("nonfinite", int)):
+            checked_fields(fields[part], dict.fromkeys(fields[part], (kind,)))
+        if any(type(x) is not float for x in metrics.values()):
+            raise ContractError("/metrics must hold numbers")
+        return cls(**fields | {"metrics": metrics})

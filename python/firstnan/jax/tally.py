@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from firstnan import STAGES
+from firstnan import STAGES, ContractError
+from firstnan.jax.fields import checked_fields
+
+_LEAF_FIELDS = {
+    "stage": (str,),
+    "path": (str,),
+    "dtype": (str,),
+    "checked": (int,),
+    "nan": (int,),
+    "positive_infinity": (int,),
+    "negative_infinity": (int,),
+    "maximum_absolute_finite": (int, float, type(None)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +48,15 @@ class LeafCount:
     def to_json(self) -> dict[str, Any]:
         """A JSON object of the fields; every number in it is finite."""
         return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_json(cls, value: Any) -> LeafCount:
+        """The inverse of `to_json`.
+
+        Raises:
+            ContractError: the object is of another form.
+        """
+        return cls(**checked_fields(value, _LEAF_FIELDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +114,15 @@ class Tally:
     def to_json(self) -> dict[str, Any]:
         """`{"stages": [name…], "leaves": [leaf…]}`, with finite numbers only."""
         return {"stages": list(self.stages), "leaves": [leaf.to_json() for leaf in self.leaves]}
+
+    @classmethod
+    def from_json(cls, value: Any) -> Tally:
+        """The inverse of `to_json`.
+
+        Raises:
+            ContractError: the object is of another form.
+        """
+        fields = checked_fields(value, {"stages": (list,), "leaves": (list,)})
+        if fields["stages"] != [stage for stage in STAGES if stage in fields["stages"]]:
+            raise ContractError("/stages must be stages, in order")
+        return cls(tuple(map(LeafCount.from_json, fields["leaves"])), tuple(fields["stages"]))

@@ -1,0 +1,358 @@
+"""The folder on the disk: whole or not there, and every change to it named."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import pytest
+from firstnan import ContractError, decode
+from firstnan.jax import Difference, read_bundle, run, verify_bundle, write_incident_bundle
+from firstnan.jax.manifest import json_bytes, verify_folder, write_folder
+from steps import SCENARIOS, initial, make_step
+
+FILES = {
+    "batch.safetensors",
+    "contract.json",
+    "counts.json",
+    "environment.json",
+    "evidence.json",
+    "history.json",
+    "incident.json",
+    "report.json",
+    "state.safetensors",
+    "structure.json",
+}
+
+
+@pytest.fixture(scope="module")
+def original(contract, tmp_path_factory):
+    scenario = SCENARIOS["norm_at_zero"]()
+    folder = tmp_path_factory.mktemp("original")
+    return run(make_step(scenario), initial(scenario), scenario.batches, contract=contract, bundle_dir=folder)
+
+
+@pytest.fixture
+def held(original, tmp_path):
+    """A held run, with a copy of its bundle that a test may damage."""
+    return replace(original, bundle=shutil.copytree(original.bundle, tmp_path / "out" / "incident"))
+
+
+def reseal(folder):
+    """Writes a manifest that fits what is in the folder, as a forger would."""
+    import hashlib
+
+    files = {}
+    for path in sorted(folder.iterdir()):
+        if path.name != "manifest.json":
+            files[path.name] = {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "size": path.stat().st_size}
+    (folder / "manifest.json").write_bytes(json_bytes({"format": "firstnan-bundle-v1", "files": files}))
+
+
+def test_a_bundle_holds_the_whole_incident(held):
+    assert {path.name for path in held.bundle.iterdir()} == FILES | {"manifest.json"}
+    assert verify_bundle(held.bundle) == ()
+    bundle = read_bundle(held.bundle)
+    assert (bundle.contract, bundle.evidence, bundle.report) == (held.contract, held.evidence, held.report)
+    assert (bundle.counts, bundle.history) == (held.counts, held.history)
+    assert bundle.incident.step_id == bundle.incident.state_step_id == held.bad_step
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), bundle.state(), held.state))
+
+
+def test_the_records_are_canonical_bytes_that_anyone_can_decode(held):
+    for name, kind in {
+        "contract": "training-incident-contract",
+        "evidence": "training-run-evidence",
+        "report": "incident-report",
+    }.items():
+        data = (held.bundle / f"{name}.json").read_bytes()
+        assert decode(kind, data) == getattr(held, name)
+        assert data == json.dumps(json.loads(data), sort_keys=True, separators=(",", ":")).encode()
+
+
+def test_a_replay_from_the_bundle_gives_the_evidence_again(held):
+    from firstnan.jax import capture
+
+    scenario = SCENARIOS["norm_at_zero"]()
+    bundle = read_bundle(held.bundle)
+    _, counts, _ = make_step(scenario)(bundle.state(like=initial(scenario)), bundle.batch())
+    assert counts.to_host() == bundle.counts
+    assert capture(counts, bundle.contract) == bundle.evidence
+
+
+def test_every_json_file_is_valid_json_without_nan(held):
+    def refuse(name):
+        raise AssertionError(name)
+
+    for path in held.bundle.glob("*.json"):
+        json.loads(path.read_bytes(), parse_constant=refuse)
+
+
+def test_a_bundle_names_no_path_of_the_machine(contract, tmp_path, python):
+    program = """
+import os, sys
+os.environ["XLA_FLAGS"] = "--xla_dump_to=/secret/place --xla_cpu_enable_fast_math=false"
+from firstnan.jax.environment import describe_environment
+import json
+print(json.dumps(describe_environment()))
+"""
+    told = json.loads(python(program).stdout)
+    assert told["xla_flags"] == ["--xla_dump_to=(path)", "--xla_cpu_enable_fast_math=false"]
+    assert told["platform"] == "cpu"
+    assert told["settings"]["jax_enable_x64"] is False
+    text = json.dumps(told)
+    for private in ("secret", os.uname().nodename, os.path.expanduser("~"), sys.prefix):
+        assert private not in text
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_a_cut_a_changed_and_a_missing_file_are_named(held, name):
+    path = held.bundle / name
+    whole = path.read_bytes()
+    for content in (whole[:-1], whole + b" ", whole[:-1] + bytes([whole[-1] ^ 1]), b""):
+        path.write_bytes(content)
+        assert verify_bundle(held.bundle) == (Difference(name, "changed"),)
+        with pytest.raises(ContractError, match=rf"{name} \(changed\)"):
+            read_bundle(held.bundle)
+    path.unlink()
+    assert verify_bundle(held.bundle) == (Difference(name, "missing"),)
+    path.symlink_to(os.devnull)
+    assert verify_bundle(held.bundle) == (Difference(name, "changed"),)
+
+
+def test_an_extra_file_is_named(held):
+    (held.bundle / "note.txt").write_text("mine")
+    (held.bundle / "more").mkdir()
+    assert verify_bundle(held.bundle) == (Difference("more", "extra"), Difference("note.txt", "extra"))
+
+
+def test_a_folder_without_a_manifest_is_no_bundle(held, tmp_path):
+    (held.bundle / "manifest.json").unlink()
+    assert verify_bundle(held.bundle) == (Difference("manifest.json", "missing"),)
+    assert verify_bundle(tmp_path / "nowhere") == (Difference("manifest.json", "missing"),)
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b"[]",
+        b'{"format": "firstnan-bundle-v1"}',
+        b'{"format": "another", "files": {}}',
+        b'{"format": "firstnan-bundle-v1", "files": [1]}',
+        b'{"format": "firstnan-bundle-v1", "files": {"a": 1}}',
+        b'{"format": "firstnan-bundle-v1", "files": {"a": {"sha256": 1, "size": 2}}}',
+        b'{"format": "firstnan-bundle-v1", "files": {"a": {"sha256": "0", "size": true}}}',
+        b'{"format": "firstnan-bundle-v1", "files": {"../x": {"sha256": "0", "size": 0}}}',
+        b'{"format": "firstnan-bundle-v1", "files": {"/etc/passwd": {"sha256": "0", "size": 0}}}',
+        b'{"format": "firstnan-bundle-v1", "files": {"manifest.json": {"sha256": "0", "size": 0}}}',
+        b'{"format": "firstnan-bundle-v1", "files": {}, "files": {}}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_manifest_of_another_form_is_unreadable(held, manifest):
+    (held.bundle / "manifest.json").write_bytes(manifest)
+    assert verify_bundle(held.bundle) == (Difference("manifest.json", "unreadable"),)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "expected"),
+    [
+        ("counts.json", '"nan": 2', '"nan": 3', Difference("counts.json", "disagrees")),
+        ("counts.json", '"backward"', '"forward"', Difference("counts.json", "unreadable")),
+        ("counts.json", '"nan": 2', '"nan": "2"', Difference("counts.json", "unreadable")),
+        ("counts.json", '"nan": 2', '"nan": -2', Difference("counts.json", "unreadable")),
+        ("counts.json", '"nan": 2', '"nan": NaN', Difference("counts.json", "unreadable")),
+        ("counts.json", '"nan": 2', '"nan": 2, "nan": 2', Difference("counts.json", "unreadable")),
+        ("report.json", '"backward"', '"loss"', Difference("report.json", "unreadable")),
+        ("evidence.json", '"finite_elements":0', '"finite_elements":9', Difference("evidence.json", "unreadable")),
+        ("evidence.json", "run-test", "run-fake", Difference("evidence.json", "disagrees")),
+        ("contract.json", "run-test", "run-fake", Difference("evidence.json", "disagrees")),
+        ("history.json", '"step_id": 0', '"step_id": false', Difference("history.json", "unreadable")),
+        ("history.json", '"loss_scale": 1.0', '"loss_scale": "one"', Difference("history.json", "unreadable")),
+        ("incident.json", '"every": 1', '"often": 1', Difference("incident.json", "unreadable")),
+        ("environment.json", "{", "[{", Difference("environment.json", "unreadable")),
+    ],
+)
+def test_a_change_under_a_new_manifest_is_seen_where_the_files_disagree(held, name, old, new, expected):
+    path = held.bundle / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    reseal(held.bundle)
+    assert verify_folder(held.bundle) == ()
+    assert verify_bundle(held.bundle) == (expected,)
+    if expected.what == "unreadable":
+        with pytest.raises(ContractError, match=name):
+            read_bundle(held.bundle)
+
+
+def test_another_report_under_a_new_manifest_disagrees(held):
+    report = replace(held.report, earliest_nonfinite_stage="loss", action="hold-and-inspect-objective-reduction")
+    from firstnan import encode
+
+    (held.bundle / "report.json").write_bytes(encode(report))
+    reseal(held.bundle)
+    assert verify_bundle(held.bundle) == (Difference("report.json", "disagrees"),)
+
+
+def test_a_bundle_is_never_overwritten(held):
+    bundle = read_bundle(held.bundle)
+    with pytest.raises(FileExistsError, match="never overwritten"):
+        write_incident_bundle(held.bundle, incident=bundle.incident, counts=bundle.counts, state=0, batch=0)
+    assert verify_bundle(held.bundle) == ()
+
+
+def test_a_failed_write_leaves_nothing(held, tmp_path):
+    bundle = read_bundle(held.bundle)
+    gone = jnp.ones(3)
+    gone.delete()
+    with pytest.raises(ContractError, match="was donated"):
+        write_incident_bundle(tmp_path / "new", incident=bundle.incident, counts=bundle.counts, state=gone, batch=0)
+
+    def fill(file):
+        file.write(b"begun")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_folder(tmp_path / "new", {"a": b"a", "b": fill})
+    assert {path.name for path in tmp_path.iterdir()} == {"out"}
+
+
+def test_a_full_disk_leaves_nothing(tmp_path):
+    # RLIMIT_FSIZE makes the kernel refuse the bytes, as a full disk does.
+    program = """
+import resource, signal, sys
+from pathlib import Path
+from firstnan.jax.manifest import write_folder
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    write_folder(Path(sys.argv[1]) / "bundle", {"small": b"s", "large": bytes(5000)})
+except OSError as error:
+    print(error.errno)
+"""
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == 27
+    assert list(tmp_path.iterdir()) == []
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from firstnan.jax.manifest import write_folder
+
+for number in range(10**6):
+    write_folder(Path(sys.argv[1]) / f"bundle-{number}", {f"file-{n}": bytes(300_000) for n in range(5)})
+    print(number, flush=True)
+"""
+
+INCIDENT_WRITER = """
+import sys
+import jax.numpy as jnp
+from firstnan.jax import Incident, count_stages, write_incident_bundle
+
+state = {str(n): jnp.ones(200_000) for n in range(10)}
+counts = count_stages(optimizer=state).to_host()
+for number in range(10**6):
+    incident = Incident(step_id=number, batch_index=0, every=1, state_step_id=number, reproduced=None)
+    write_incident_bundle(f"{sys.argv[1]}/bundle-{number}", incident=incident, counts=counts, state=state, batch=number)
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("program", [WRITER, INCIDENT_WRITER], ids=["folder", "incident"])
+def test_a_writer_killed_at_any_moment_leaves_whole_bundles_only(program, tmp_path):
+    for attempt in range(6 if program is WRITER else 2):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        writer = subprocess.Popen(
+            [sys.executable, "-c", program, folder], stdout=subprocess.PIPE, env=os.environ | {"JAX_PLATFORMS": "cpu"}
+        )
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"0\n"
+        # Wait until a bundle is half there, then kill at a moment that differs between attempts.
+        while not any(path.name.endswith(".partial") for path in folder.iterdir()):
+            pass
+        time.sleep(0.003 * attempt)
+        writer.send_signal(signal.SIGKILL)
+        assert writer.wait() == -signal.SIGKILL
+        writer.stdout.close()
+        bundles = [path for path in folder.iterdir() if not path.name.startswith(".")]
+        assert bundles
+        for bundle in bundles:
+            assert verify_folder(bundle) == ()
+        shutil.rmtree(folder)
+
+
+def test_a_bundle_is_read_and_verified_without_jax(held, python):
+    program = """
+import sys
+from pathlib import Path
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("jax", "jaxlib", "numpy", "ml_dtypes"):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Refuse())
+from firstnan.jax import read_bundle, verify_bundle
+assert verify_bundle(sys.argv[1]) == ()
+bundle = read_bundle(sys.argv[1])
+print(bundle.report.earliest_nonfinite_stage, bundle.counts.total("backward").nan)
+"""
+    assert python(program, str(held.bundle)).stdout.split() == ["backward", "2"]
+
+
+SHARED = """
+import sys, json
+import jax
+jax.distributed.initialize(sys.argv[2], num_processes=2, process_id=int(sys.argv[1]))
+import jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from firstnan.jax import Incident, count_stages, read_bundle, write_incident_bundle
+from firstnan import ContractError
+
+sharding = NamedSharding(Mesh(np.array(jax.devices()), ("d",)), P("d"))
+mine = jax.device_put(jnp.ones((1, 3)), jax.local_devices()[0])
+state = {"w": jax.make_array_from_single_device_arrays((2, 3), sharding, [mine]), "n": 3}
+incident = Incident(step_id=0, batch_index=0, every=1, state_step_id=0, reproduced=None)
+folder = write_incident_bundle(sys.argv[3] + sys.argv[1], incident=incident, counts=count_stages(loss=1.0).to_host(),
+                               state=state, batch=mine)
+try:
+    read_bundle(folder).state()
+except ContractError as error:
+    print(error)
+print(read_bundle(folder).state(like=state)["w"] is state["w"], read_bundle(folder).batch().shape)
+"""
+
+
+def test_an_array_that_other_processes_hold_part_of_is_marked_absent(tmp_path):
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", SHARED, str(rank), address, str(tmp_path / "rank-")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""},
+        )
+        for rank in range(2)
+    ]
+    for process in processes:
+        out, errors = process.communicate()
+        assert process.returncode == 0, errors
+        assert "leaf 'w' is not in the bundle (other processes hold part of it)" in out
+        assert "True (1, 3)" in out
