@@ -7,23 +7,16 @@ import contextlib
 import io
 import os
 import sys
+from importlib import import_module
 from typing import Final
 
 from firstnan import __version__
-from firstnan.cli import digest, drill, report, schema, triage, validate, verify
 from firstnan.cli.output import complain, say, say_json
 from firstnan.cli.refusal import Misuse, Refused
 from firstnan.errors import ContractError
 
-COMMANDS: Final = {
-    "schema": schema,
-    "validate": validate,
-    "digest": digest,
-    "triage": triage,
-    "verify": verify,
-    "report": report,
-    "drill": drill,
-}
+COMMANDS: Final = ("schema", "validate", "digest", "triage", "verify", "report", "drill")
+"""Each is a module beside this one, with `add_arguments(parser)` and `run(arguments) -> int`."""
 EXIT_CODES: Final = """exit codes:
   0    done; what was looked at is in order
   1    something was refused or differs, or HOLD where --exit-code asks for it
@@ -66,9 +59,9 @@ def main(argv: list[str] | None = None) -> int:
 def run(argv: list[str] | None) -> int:
     """Parse and run; what a command raises on purpose becomes its message and code."""
     try:
-        arguments = parser().parse_args(argv)
+        arguments = parsed(sys.argv[1:] if argv is None else argv)
     except SystemExit as ended:
-        # argparse has printed the help or what is wrong.
+        # argparse has printed the help, or what is wrong.
         return ended.code if isinstance(ended.code, int) else 2
     try:
         code: int = arguments.run(arguments)
@@ -85,31 +78,55 @@ def run(argv: list[str] | None) -> int:
     return code
 
 
-def parser() -> argparse.ArgumentParser:
-    """The arguments of every command."""
+def parsed(words: list[str]) -> argparse.Namespace:
+    """The arguments of a command, options and files in any order.
+
+    Raises:
+        SystemExit: help was asked for, or something is wrong with the arguments.
+    """
+    if not words or words[0] not in COMMANDS:
+        root = root_parser()
+        root.parse_args(words)
+        root.error("give the COMMAND first")
+    return command_parser(words[0]).parse_intermixed_args(words[1:])
+
+
+def root_parser() -> argparse.ArgumentParser:
+    """What stands before a command: help and version."""
+    width = max(map(len, COMMANDS))
+    summaries = "\n".join(f"  {name:{width}}  {description(name).partition(chr(10))[0]}" for name in COMMANDS)
     root = argparse.ArgumentParser(
         prog="firstnan",
+        usage="firstnan COMMAND ... | firstnan COMMAND --help",
         description="Says which stage of a training step went non-finite first, and checks the evidence.",
+        epilog=f"commands:\n{summaries}\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    root.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="one of the commands below")
+    root.add_argument("--version", action="version", version=f"firstnan {__version__}")
+    return root
+
+
+def command_parser(name: str) -> argparse.ArgumentParser:
+    """The arguments of one command."""
+    command = argparse.ArgumentParser(
+        prog=f"firstnan {name}",
+        description=description(name),
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    root.add_argument("--version", action="version", version=f"firstnan {__version__}")
-    commands = root.add_subparsers(metavar="COMMAND", required=True)
-    for name, module in COMMANDS.items():
-        about = (module.__doc__ or "").strip()
-        command = commands.add_parser(
-            name,
-            help=about.partition("\n")[0],
-            description=about,
-            epilog=EXIT_CODES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        module.add_arguments(command)
-        command.add_argument("--json", action="store_true", help="print one JSON document")
-        command.set_defaults(run=module.run)
-    return root
+    module = import_module(f"firstnan.cli.{name}")
+    module.add_arguments(command)
+    command.add_argument("--json", action="store_true", help="print one JSON document")
+    command.set_defaults(run=module.run)
+    return command
+
+
+def description(name: str) -> str:
+    """A command's description: its module's docstring, a summary in the first line."""
+    return (import_module(f"firstnan.cli.{name}").__doc__ or "").strip()
 
 
 def silence_output() -> None:

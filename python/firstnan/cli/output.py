@@ -71,6 +71,6 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
-def magnitude(value: float | None) -> str:
-    """A magnitude for people, six digits; `-` where there is none."""
-    return "-" if value is None else f"{value:.6g}"
+def magnitude(value: int | float | None) -> str:
+    """A magnitude for people: a float's first six digits, all of an integer's; `-` where there is none."""
+    return "-" if value is None else count(value) if isinstance(value, int) else f"{value:.6g}"

@@ -37,8 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
             incident.contract,
             incident.evidence,
             report,
-            counts=bundle.counts.to_json(),
-            history=[step.to_json() for step in bundle.history],
+            counts=bundle.counts,
+            history=bundle.history,
             reproduced=bundle.incident.reproduced,
         ).encode("utf-8")
     except ContractError as error:

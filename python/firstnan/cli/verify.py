@@ -19,7 +19,7 @@ WORDS = {
     "missing": "listed in the manifest, but not there",
     "changed": "not the bytes that the manifest lists",
     "extra": "there, but not listed in the manifest",
-    "unreadable": "cannot be read as a manifest",
+    "unreadable": "cannot be read as what its name says",
     "disagrees": "does not agree with the bundle's other records",
 }
 

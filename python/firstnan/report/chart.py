@@ -34,8 +34,8 @@ class Scale:
         inner = WIDTH - LEFT - RIGHT
         return LEFT + (inner * place / (self.steps - 1) if self.steps > 1 else inner / 2)
 
-    def y(self, value: float) -> float:
-        return TOP + (HEIGHT - TOP - BOTTOM) * (self.high - math.log10(value)) / (self.high - self.low)
+    def y(self, exponent: float) -> float:
+        return TOP + (HEIGHT - TOP - BOTTOM) * (self.high - exponent) / (self.high - self.low)
 
 
 def magnitude_chart(steps: Sequence[Step]) -> Element | None:
@@ -67,7 +67,7 @@ def magnitude_axis(scale: Scale) -> list[Element]:
     stride = math.ceil((scale.high - scale.low) / MAX_TICKS)
     axis = []
     for exponent in range(scale.low, scale.high + 1, stride):
-        y = scale.y(10.0**exponent) if -308 < exponent < 308 else TOP
+        y = scale.y(exponent)
         axis.append(node("line", class_="grid", x1=LEFT, x2=WIDTH - RIGHT, y1=f"{y:.1f}", y2=f"{y:.1f}"))
         power = f"10{str(exponent).translate(SUPERSCRIPTS)}"
         axis.append(node("text", power, class_="tick", x=LEFT - 8, y=f"{y + 4:.1f}", text_anchor="end"))
@@ -99,8 +99,9 @@ def stage_lines(scale: Scale, steps: Sequence[Step], stage: str) -> list[Element
     for place, step in enumerate(steps):
         value = step.maximum.get(stage, 0.0)
         if value > 0:
-            stretch.append(f"{scale.x(place):.1f},{scale.y(value):.1f}")
-            marks.append(mark(scale.x(place), scale.y(value), step, stage))
+            x, y = scale.x(place), scale.y(math.log10(value))
+            stretch.append(f"{x:.1f},{y:.1f}")
+            marks.append(mark(x, y, step, stage))
         elif step.nonfinite.get(stage, 0):
             # Nothing finite is left to measure: the cross stands on the axis.
             marks.append(mark(scale.x(place), HEIGHT - BOTTOM, step, stage))
@@ -123,19 +124,15 @@ def end_labels(scale: Scale, steps: Sequence[Step]) -> list[Element]:
     """The name of each stage beside the end of its line, pushed apart where they would overlap."""
     wanted = []
     for stage in STAGES:
-        ends = [(place, value) for place, step in enumerate(steps) if (value := step.maximum.get(stage, 0.0)) > 0]
-        if ends:
-            wanted.append((scale.y(ends[-1][1]), stage))
-    wanted.sort()
-    heights: list[float] = []
-    for y, _ in wanted:
-        heights.append(max(y, heights[-1] + LABEL_HEIGHT) if heights else max(y, TOP))
-    overflow = max(0.0, heights[-1] - (HEIGHT - BOTTOM))
-    for place in range(len(heights) - 1, -1, -1):
-        room = heights[place + 1] - LABEL_HEIGHT if place + 1 < len(heights) else heights[-1] - overflow
-        heights[place] = min(heights[place], room)
+        values = [value for step in steps if (value := step.maximum.get(stage, 0.0)) > 0]
+        if values:
+            wanted.append((scale.y(math.log10(values[-1])), stage))
+    labels = []
+    floor = HEIGHT - BOTTOM
+    for place, (y, stage) in enumerate(sorted(wanted)):
+        # Below the label before it, but with room left for those still to come.
+        room = floor - LABEL_HEIGHT * (len(wanted) - 1 - place)
+        height = min(max(y, labels[-1][0] + LABEL_HEIGHT) if labels else y, room)
+        labels.append((height, stage))
     x = WIDTH - RIGHT + 12
-    return [
-        node("text", stage, class_=f"name {stage}", x=x, y=f"{height + 4:.1f}")
-        for (_, stage), height in zip(wanted, heights, strict=True)
-    ]
+    return [node("text", stage, class_=f"name {stage}", x=x, y=f"{y + 4:.1f}") for y, stage in labels]

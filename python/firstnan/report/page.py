@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import resources
-from typing import Any
 from xml.etree.ElementTree import Element
 
 from firstnan._core import __version__
 from firstnan.records import STAGES, IncidentReport, StageTelemetry, TrainingIncidentContract, TrainingRunEvidence
 from firstnan.report.chart import MAX_STEPS, magnitude_chart
 from firstnan.report.markup import Child, html_text, node, stylesheet
-from firstnan.report.measured import Leaf, Step, leaves_of, steps_of
+from firstnan.report.measured import Counts, Leaf, Step
 from firstnan.report.parts import command, facts, scrolling, section, table
 
 MAX_LEAVES = 200
@@ -39,8 +38,8 @@ def render(
     contract: TrainingIncidentContract,
     evidence: TrainingRunEvidence,
     report: IncidentReport,
-    counts: Mapping[str, Any] | None = None,
-    history: Sequence[Any] | None = None,
+    counts: Counts | None = None,
+    history: Sequence[Step] = (),
     *,
     reproduced: bool | None = None,
 ) -> str:
@@ -50,16 +49,11 @@ def render(
         contract: of the step.
         evidence: of the step.
         report: what triage says of them; that it does is the caller's to check.
-        counts: a bundle's counts.json, `{"leaves": [{stage, path, dtype, checked, nan, …}]}`.
-        history: a bundle's history.json, `[{step_id, maximum, nonfinite, …}]`, the step itself last.
+        counts: of every leaf of the step; those of the first non-finite stage are shown.
+        history: the last steps, this one at the end.
         reproduced: whether running the step again gave the same counts; None where it was not tried.
-
-    Raises:
-        ContractError: counts or history is of another form; the pointer says where.
     """
     stage = report.earliest_nonfinite_stage
-    steps = steps_of(history or [])
-    leaves = [] if counts is None or stage is None else leaves_of(counts, stage)
     css = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     head = node(
         "head",
@@ -76,8 +70,8 @@ def render(
             "main",
             verdict(contract, evidence, report, reproduced),
             stages(evidence),
-            magnitudes(steps),
-            None if stage is None or counts is None else leaf_table(stage, leaves),
+            magnitudes(history),
+            None if stage is None or counts is None else leaf_table(stage, counts),
             scope(contract),
             verification(report),
         ),
@@ -193,7 +187,9 @@ def number_at(step: Step, stage: str) -> str:
     return f"{number} ({bad:,} not finite)" if bad else number
 
 
-def leaf_table(stage: str, leaves: Sequence[Leaf]) -> Element:
+def leaf_table(stage: str, counts: Counts) -> Element:
+    """The leaves of one stage, those with most non-finite elements first."""
+    leaves = sorted((leaf for leaf in counts.leaves if leaf.stage == stage), key=lambda leaf: -leaf.nonfinite)
     columns = ["tensor", "#NaN", "#+Inf", "#−Inf", "#checked", "#share", "#largest finite", "type"]
     bad = sum(leaf.nonfinite > 0 for leaf in leaves)
     about = f"{bad:,} of {len(leaves):,} tensors of {stage} have elements that are not finite."
@@ -205,8 +201,9 @@ def leaf_table(stage: str, leaves: Sequence[Leaf]) -> Element:
 
 def leaf_row(leaf: Leaf) -> tuple[str, list[str]]:
     numbers = (leaf.nan, leaf.positive_infinity, leaf.negative_infinity, leaf.checked)
-    share = f"{leaf.nonfinite / leaf.checked:.2%}" if leaf.nonfinite and leaf.checked else "–"
-    largest = "–" if leaf.maximum_absolute_finite is None else f"{leaf.maximum_absolute_finite:.6g}"
+    share = f"{leaf.nonfinite / leaf.checked:.2%}" if 0 < leaf.nonfinite <= leaf.checked else "–"
+    magnitude = leaf.maximum_absolute_finite
+    largest = "–" if magnitude is None else f"{magnitude:,}" if isinstance(magnitude, int) else f"{magnitude:.6g}"
     return "bad" if leaf.nonfinite else "", [leaf.path or ".", *(f"{n:,}" for n in numbers), share, largest, leaf.dtype]
 
 
