@@ -204,6 +204,13 @@ def test_another_report_under_a_new_manifest_disagrees(held):
     assert verify_bundle(held.bundle) == (Difference("report.json", "disagrees"),)
 
 
+@pytest.mark.parametrize("name", ["report.json", "contract.json", "evidence.json"])
+def test_a_record_taken_away_under_a_new_manifest_is_missed(held, name):
+    (held.bundle / name).unlink()
+    reseal(held.bundle)
+    assert verify_bundle(held.bundle) == (Difference(name, "missing"),)
+
+
 def test_a_bundle_is_never_overwritten(held):
     bundle = read_bundle(held.bundle)
     with pytest.raises(FileExistsError, match="never overwritten"):

@@ -3,6 +3,7 @@
 import itertools
 import os
 import signal
+import time
 from dataclasses import replace
 
 import jax
@@ -309,6 +310,44 @@ def test_an_interrupt_inside_a_donating_step_loses_nothing(go, every):
     for batch in batches:
         plain = plain_step(plain, batch)[0]
     assert bits(end.state) == bits(plain)
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_an_interrupt_at_any_moment_leaves_a_state_that_was_reached(go, every):
+    inner, state, batches = training(bad_index=20, total=40, donate_argnums=0)
+    plain_step, plain, _ = training()
+    reached = [bits(plain)]
+    for index, batch in enumerate(batches):
+        if index != 20:
+            plain = plain_step(plain, batch)[0]
+            reached.append(bits(plain))
+    go(inner, state, batches, every=every).restart()  # compiles everything
+    started = time.perf_counter()
+    go(inner, state, batches, every=every)
+    duration = time.perf_counter() - started
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    stops = 0
+    try:
+        for attempt in range(25):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, duration * (attempt + 1) / 26)
+                result = go(inner, state, batches, every=every)
+            except KeyboardInterrupt:  # outside of run, or while it was already stopping
+                continue
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            stops += result.interrupted
+            assert bits(result.state) == reached[result.steps]
+            while result.interrupted or result.held:
+                result = result.restart()
+            assert (result.next_step, bits(result.state)) == (39, reached[39])
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+    assert stops
 
 
 def test_an_exception_of_the_users_code_finds_the_hold_before_it(go, tmp_path):

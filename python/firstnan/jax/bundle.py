@@ -178,8 +178,10 @@ def verify_bundle(folder: Path | str) -> tuple[Difference, ...]:
         bundle = _load(folder)
     except _BadFile as error:
         return (Difference(error.file, "unreadable"),)
-    if bundle.contract is None or bundle.evidence is None or bundle.report is None:
-        return ()
+    if bundle.report is None:
+        return () if bundle.incident.refusal else (Difference("report.json", "missing"),)
+    if bundle.contract is None or bundle.evidence is None:
+        return (Difference("contract.json" if bundle.contract is None else "evidence.json", "missing"),)
     try:
         report = triage_training_incident(bundle.contract, bundle.evidence)
     except ContractError:

@@ -152,9 +152,9 @@ def _classify(parts: list[Any], layout: FloatFormat, xp: ModuleType) -> tuple[An
     unsigned = parts[0].dtype.type
     largest, sign = unsigned(layout.largest), unsigned(layout.sign)
     clear = unsigned(~layout.sign & ((1 << 8 * parts[0].dtype.itemsize) - 1))
-    none = xp.zeros(parts[0].shape, bool)
-    nan = positive = negative = none
-    magnitude = xp.zeros(parts[0].shape, unsigned)
+    # zeros_like, since what is made from a shape alone would not be sharded as the leaf is.
+    nan = positive = negative = none = xp.zeros_like(parts[0], dtype=bool)
+    magnitude = xp.zeros_like(parts[0])
     for bits in parts:
         part = bits & clear
         infinite = part == unsigned(layout.largest + 1) if layout.has_infinity else none
@@ -179,7 +179,7 @@ def _device_row(x: jax.Array) -> jax.Array:
     with jax.named_scope("firstnan_count"):
         if x.dtype.name in INTEGERS:
             magnitude = _absolute(x.astype(jnp.int32) if x.dtype.itemsize < 4 else x, jnp)
-            none = jnp.zeros(x.shape, bool)
+            none = jnp.zeros_like(magnitude, dtype=bool)
             return _reduce(none, none, none, magnitude)
         return _reduce(*_classify(*_device_bits(x), jnp))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
@@ -33,7 +32,7 @@ class RunResult:
     index), `counts`, `bundle` and `reproduced` (see `Incident`) are of the held or refused step, else None.
     """
 
-    state: Any
+    state: Any = field(repr=False)
     steps: int
     next_step: int
     held: bool
@@ -41,10 +40,10 @@ class RunResult:
     report: IncidentReport | None
     evidence: TrainingRunEvidence | None
     contract: TrainingIncidentContract | None
-    history: tuple[StepSummary, ...]
+    history: tuple[StepSummary, ...] = field(repr=False)
     bad_step: int | None = None
     bad_batch: int | None = None
-    counts: Tally | None = None
+    counts: Tally | None = field(default=None, repr=False)
     bundle: Path | None = None
     reproduced: bool | None = None
     _rest: Callable[[dict[str, Any]], RunResult] | None = field(default=None, repr=False, compare=False)
@@ -140,7 +139,7 @@ class _Loop:
         state: Any,
         source: Iterator[tuple[int, Any]],
         step_id: int,
-        history: Iterable[StepSummary] = (),
+        history: tuple[StepSummary, ...] = (),
     ) -> None:
         if settings.every < 1 or settings.history < 1:
             raise ValueError("every and history must be at least 1")
@@ -148,7 +147,7 @@ class _Loop:
         self.state = self.kept = state
         self.source = source
         self.first_step = self.verified_step = step_id
-        self.history = deque(history, maxlen=settings.history)
+        self.history = history
         self.lender = Lender()
         self.window: list[TakenStep] = []
         self.pulled: tuple[int, Any] | None = None
@@ -183,8 +182,9 @@ class _Loop:
             self.kept, lent_state = self.state, self.lender.lend("state", self.state)
         step_id = self.verified_step + len(self.window)
         state, counts, aux = _outcome(self.settings.step(lent_state, lent_batch), step_id)
-        self.window.append(TakenStep(step_id, index, batch, counts, aux))
-        self.state, self.pulled = state, None
+        taken = TakenStep(step_id, index, batch, counts, aux)
+        # Stores alone, so that no interrupt can fall between them.
+        self.window, self.state, self.pulled = [*self.window, taken], state, None
         self.lender.watch(lent_state, lent_batch)
 
     def settle(self) -> RunResult | None:
@@ -198,13 +198,15 @@ class _Loop:
         return None
 
     def accept(self, verdicts: list[Verdict], good: int) -> None:
-        taken, self.window = self.window, []
-        self.verified_step += good
-        self.last = verdicts[-1]
-        self.history.extend(verdict.summary for verdict in verdicts)
+        taken, step_id = self.window, self.verified_step + good
+        history = self.remembered(verdicts)
+        self.window, self.verified_step, self.last, self.history = [], step_id, verdicts[-1], history
         if self.settings.on_step is not None:
             for step, verdict in zip(taken[:good], verdicts, strict=False):
                 self.settings.on_step(verdict.summary, step.aux)
+
+    def remembered(self, verdicts: list[Verdict]) -> tuple[StepSummary, ...]:
+        return (*self.history, *(verdict.summary for verdict in verdicts))[-self.settings.history :]
 
     def stop(self, verdicts: list[Verdict]) -> RunResult:
         """Goes back to the state before the last of the verdicts, and leaves its bundle."""
@@ -284,7 +286,7 @@ class _Loop:
                 contract=bad.contract,
                 evidence=bad.evidence,
                 report=bad.report,
-                history=[*self.history, *(verdict.summary for verdict in verdicts)][-self.settings.history :],
+                history=self.remembered(verdicts),
             )
         except (OSError, ContractError) as error:
             warnings.warn(f"no bundle of step {incident.step_id} could be written: {error}", stacklevel=2)
@@ -302,14 +304,14 @@ class _Loop:
             report=last.report if last else None,
             evidence=last.evidence if last else None,
             contract=last.contract if last else None,
-            history=tuple(self.history),
+            history=self.history,
             _rest=None if ended else self.rest(unused),
         )
 
     def rest(self, unused: Iterable[tuple[int, Any]]) -> Callable[[dict[str, Any]], RunResult]:
         """What `restart` runs: the batches taken but not used, then those still in the source. Once."""
         waiting = [*unused, *([] if self.pulled is None else [self.pulled])]
-        state, step_id, history = self.state, self.verified_step, tuple(self.history)
+        state, step_id, history = self.state, self.verified_step, self.history
         sources = [chain(waiting, self.source)]
 
         def go_on(changes: dict[str, Any]) -> RunResult:
