@@ -18,6 +18,10 @@ from firstnan.cli import main
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+JSON_FILES = [
+    f"{name}.json" for name in ("contract", "evidence", "report", "counts", "history", "incident", "environment")
+]
+
 
 class Done(NamedTuple):
     code: int
@@ -120,8 +124,7 @@ def replaced(value: Any, at: tuple[Any, ...], new: Any) -> Any:
 @given(data=st.data())
 def test_a_bundle_whose_files_hold_anything(written_bundle: Path, folder: Path, data: st.DataObject) -> None:
     """One value of one file replaced, and the manifest made to fit, so that what is inside gets read."""
-    names = ["counts.json", "history.json", "incident.json", "environment.json", "contract.json", "report.json"]
-    name = data.draw(st.sampled_from(names))
+    name = data.draw(st.sampled_from(JSON_FILES))
     document = json.loads((written_bundle / name).read_bytes())
     at = data.draw(st.sampled_from(list(places(document))))
     text = json.dumps(replaced(document, at, data.draw(json_values))).encode()

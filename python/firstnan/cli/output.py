@@ -28,8 +28,20 @@ def say_json(document: Any) -> None:
     print(json.dumps(document, indent=2, allow_nan=False))
 
 
-def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[str] = ()) -> None:
-    """A table: drawn by rich on a terminal, aligned by spaces elsewhere. Columns named in `numbers` align right."""
+def say_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numbers: Collection[str] = (),
+    marked: Collection[int] = (),
+) -> None:
+    """A table: drawn by rich on a terminal, aligned by spaces elsewhere.
+
+    Args:
+        columns: their names.
+        rows: their cells.
+        numbers: the columns that align right.
+        marked: the rows that stand out on a terminal.
+    """
     cells = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         from rich import box
@@ -37,11 +49,11 @@ def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Co
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for column in columns:
             table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
-        for row in cells:
-            table.add_row(*map(Text, row))
+        for place, row in enumerate(cells):
+            table.add_row(*map(Text, row), style="bold red" if place in marked else None)
         Console(highlight=False).print(table)
         return
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from firstnan.cli.incident import Incident, read_incident
 from firstnan.cli.output import CAUSE, count, magnitude, say, say_json, say_table
@@ -17,6 +17,10 @@ from firstnan.cli.refusal import Refused
 from firstnan.errors import ContractError
 from firstnan.records import IncidentReport, StageTelemetry
 from firstnan.triage import triage_training_incident
+
+if TYPE_CHECKING:
+    from firstnan.jax.bundle import Bundle
+    from firstnan.jax.tally import LeafCount
 
 SHOWN_LEAVES = 40
 
@@ -43,11 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def document(incident: Incident, report: IncidentReport) -> dict[str, Any]:
     """The verdict, what it rests on, and for a bundle whether its report says the same."""
-    bundle = incident.bundle
+    bundle, stage = incident.bundle, report.earliest_nonfinite_stage
     return {
         "report": asdict(report),
-        "stages": [asdict(stage) for stage in incident.evidence.stages],
-        "leaves": None if bundle is None else leaves_of(incident, report.earliest_nonfinite_stage),
+        "stages": [asdict(telemetry) for telemetry in incident.evidence.stages],
+        "leaves": None if bundle is None else [leaf.to_json() for leaf in leaves_of(bundle, stage)],
         "report_json_equals_verdict": None if bundle is None else incident.told == report,
         "reproduced": None if bundle is None else bundle.incident.reproduced,
         "statement": CAUSE,
@@ -63,6 +67,7 @@ def show(incident: Incident, report: IncidentReport) -> None:
         ["stage", "state", "checked", "non-finite", "largest finite magnitude", "owner"],
         [stage_row(telemetry) for telemetry in incident.evidence.stages],
         numbers={"checked", "non-finite", "largest finite magnitude"},
+        marked={telemetry.stage_order for telemetry in incident.evidence.stages if telemetry.nonfinite_elements},
     )
     say()
     say(f"decision        {report.decision}")
@@ -77,7 +82,7 @@ def show(incident: Incident, report: IncidentReport) -> None:
             again = "gave the same counts" if incident.bundle.incident.reproduced else "gave other counts"
             say(f"replay          running the step again {again}")
         if stage is not None:
-            show_leaves(stage, leaves_of(incident, stage))
+            show_leaves(stage, leaves_of(incident.bundle, stage))
     say()
     say(CAUSE)
 
@@ -95,30 +100,27 @@ def stage_row(stage: StageTelemetry) -> list[str]:
     ]
 
 
-def leaves_of(incident: Incident, stage: str | None) -> list[dict[str, Any]]:
-    """The counts of each leaf of a stage, those with non-finite elements first."""
-    if incident.bundle is None:
-        return []
-    leaves = [leaf for leaf in incident.bundle.counts.leaves if leaf.stage == stage]
-    return [leaf.to_json() for leaf in sorted(leaves, key=lambda leaf: leaf.nonfinite == 0)]
+def leaves_of(bundle: Bundle, stage: str | None) -> list[LeafCount]:
+    """The leaves of a stage, those with most non-finite elements first."""
+    leaves = [leaf for leaf in bundle.counts.leaves if leaf.stage == stage]
+    return sorted(leaves, key=lambda leaf: -leaf.nonfinite)
 
 
-def show_leaves(stage: str, leaves: Sequence[dict[str, Any]]) -> None:
+def show_leaves(stage: str, leaves: Sequence[LeafCount]) -> None:
     say()
     say(f"the leaves of {stage}:")
     say()
+    shown = leaves[:SHOWN_LEAVES]
     say_table(
         ["leaf", "dtype", "checked", "NaN", "+Inf", "-Inf", "largest finite magnitude"],
-        [
-            [
-                leaf["path"] or ".",
-                leaf["dtype"],
-                *(count(leaf[name]) for name in ("checked", "nan", "positive_infinity", "negative_infinity")),
-                magnitude(leaf["maximum_absolute_finite"]),
-            ]
-            for leaf in leaves[:SHOWN_LEAVES]
-        ],
+        [leaf_row(leaf) for leaf in shown],
         numbers={"checked", "NaN", "+Inf", "-Inf", "largest finite magnitude"},
+        marked={place for place, leaf in enumerate(shown) if leaf.nonfinite},
     )
     if len(leaves) > SHOWN_LEAVES:
         say(f"and {count(len(leaves) - SHOWN_LEAVES)} more: --json has all of them")
+
+
+def leaf_row(leaf: LeafCount) -> list[str]:
+    counts = (leaf.checked, leaf.nan, leaf.positive_infinity, leaf.negative_infinity)
+    return [leaf.path or ".", leaf.dtype, *map(count, counts), magnitude(leaf.maximum_absolute_finite)]

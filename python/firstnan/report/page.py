@@ -163,7 +163,8 @@ def magnitudes(steps: Sequence[Step]) -> Element | None:
     chart = magnitude_chart(shown)
     if chart is None:
         return None
-    about = "Logarithmic; a cross marks a step with elements that are not finite. A magnitude of 0 leaves a gap."
+    about = "Logarithmic; a cross marks elements that are not finite, and a magnitude of 0 leaves a gap. "
+    about += "A stage that the evidence calls not run is drawn as it was measured."
     if len(steps) > len(shown):
         about += f" The last {len(shown)} of {len(steps):,} steps that the bundle has."
     rows = [step_row(step) for step in reversed(shown)]
