@@ -1,0 +1,29 @@
+"""States and consensus of a distributed run."""
+
+from .canonical import Refused
+from .records import RuntimeStage
+
+FORWARD = list(RuntimeStage)[:10]
+ALLOWED = {(now, after) for now, after in zip(FORWARD, FORWARD[1:], strict=False)}
+ALLOWED |= {(now, RuntimeStage.ABORTING) for now in FORWARD[:9]}
+ALLOWED |= {(RuntimeStage.ABORTING, RuntimeStage.ABORTED), (RuntimeStage.ABORTING, RuntimeStage.QUARANTINED)}
+
+
+def advance_stage(current, requested):
+    if (current, requested) not in ALLOWED:
+        raise Refused("transition")
+    return requested
+
+
+def validate_inventory_consensus(identity, inventories):
+    same_world = all(one.world_size == identity.world_size for one in inventories)
+    agreed = (
+        same_world
+        and sorted(one.rank for one in inventories) == list(range(identity.world_size))
+        and len({(one.host_digest, one.device_digest) for one in inventories}) == len(inventories)
+        and len({(one.host_digest, one.local_rank) for one in inventories}) == len(inventories)
+        and len({one.software_digest for one in inventories}) == 1
+        and len({one.storage_digest for one in inventories}) == 1
+    )
+    if not agreed:
+        raise Refused("consensus")
