@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Command, Reference
+from firstnan.cli import main
 
 FIRSTNAN = [sys.executable, "-m", "firstnan"]
 WITHOUT_JAX = "import sys; sys.modules.update(jax=None, numpy=None); from firstnan.cli import main; sys.exit(main())"
@@ -111,6 +115,19 @@ def test_a_closed_stream_exits_with_2(closed: str, arguments: str) -> None:
     assert done.returncode == 2
     assert b"is closed" in done.stderr
     assert quiet(done.stderr)
+
+
+def test_a_closed_standard_error_leaves_standard_output_alone() -> None:
+    script = f'"{sys.executable}" -m firstnan validate stage-telemetry --json no/such/file 2>&-'
+    done = subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE, timeout=60)
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["unreadable"] == ["no/such/file"]
+
+
+def test_main_prints_where_standard_output_takes_only_text(written_bundle: Path, command: Command) -> None:
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        assert main(["report", str(written_bundle)]) == 0
+    assert shown.getvalue().encode() == command("report", str(written_bundle)).stdout
 
 
 def test_an_interrupt_exits_with_130() -> None:

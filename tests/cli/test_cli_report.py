@@ -103,7 +103,7 @@ def test_a_page_that_cannot_be_written_is_misuse(command: Command, written_bundl
     for output in (tmp_path, tmp_path / "no" / "such" / "page.html", "/dev/full"):
         done = command("report", str(written_bundle), "-o", str(output))
         assert done.returncode == 2
-        assert done.stderr.startswith(b"firstnan: ")
+        assert done.stderr.startswith(f"firstnan: {output}: ".encode())
         assert b"Traceback" not in done.stderr
 
 

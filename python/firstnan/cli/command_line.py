@@ -84,6 +84,8 @@ def parsed(words: list[str]) -> argparse.Namespace:
     Raises:
         SystemExit: help was asked for, or something is wrong with the arguments.
     """
+    if any("\0" in word for word in words):
+        root_parser().error("an argument holds a NUL, which no file has in its name")
     if not words or words[0] not in COMMANDS:
         root = root_parser()
         root.parse_args(words)

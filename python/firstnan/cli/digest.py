@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import sys
 
 from firstnan.canonical import canonicalize
 from firstnan.cli.inputs import STANDARD_INPUT, read_file
-from firstnan.cli.output import complain, say, say_json
+from firstnan.cli.output import complain, say, say_bytes, say_json
 from firstnan.cli.refusal import Misuse, Refused
 from firstnan.errors import ContractError
 
@@ -51,8 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
             complain(str(misuse))
             continue
         if arguments.canonical:
-            sys.stdout.flush()
-            sys.stdout.buffer.write(data)
+            say_bytes(data)
             continue
         digest = hashlib.sha256(data).hexdigest()
         shown = f"{arguments.prefix}@sha256:{digest}" if arguments.prefix else digest

@@ -73,8 +73,3 @@ def opened(name: str) -> Iterator[BinaryIO]:
         raise
     except OSError as error:
         raise Misuse(f"{name}: {error.strerror or type(error).__name__}") from None
-    except ValueError as error:
-        # open() refuses a name that holds a NUL so, and standard input that was closed.
-        if isinstance(error, ContractError):
-            raise
-        raise Misuse(f"{name}: no file has this name, or it is closed") from None

@@ -19,13 +19,24 @@ def say(line: str = "") -> None:
 
 
 def complain(line: str) -> None:
-    """One line of what could not be done."""
-    print(f"firstnan: {printable(line)}", file=sys.stderr)
+    """One line of what could not be done; nowhere, where standard error is closed."""
+    if sys.stderr is not None:
+        print(f"firstnan: {printable(line)}", file=sys.stderr)
 
 
 def say_json(document: Any) -> None:
     """The one JSON document of a command, ASCII."""
     print(json.dumps(document, indent=2, allow_nan=False))
+
+
+def say_bytes(data: bytes) -> None:
+    """Bytes as they are; as UTF-8 text where standard output takes only text, as in a notebook."""
+    sys.stdout.flush()
+    stream = getattr(sys.stdout, "buffer", None)
+    if stream is None:
+        sys.stdout.write(data.decode("utf-8"))
+    else:
+        stream.write(data)
 
 
 def say_table(

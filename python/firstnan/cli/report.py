@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import sys
 
 from firstnan.cli.incident import incident_of, read_bundle
-from firstnan.cli.output import say, say_json
+from firstnan.cli.output import say, say_bytes, say_json
 from firstnan.cli.refusal import Misuse, Refused
 from firstnan.errors import ContractError
 from firstnan.triage import triage_training_incident
@@ -44,11 +43,13 @@ def run(arguments: argparse.Namespace) -> int:
     except ContractError as error:
         raise Refused(error, arguments.bundle) from None
     if arguments.output is None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(page)
+        say_bytes(page)
         return 0
-    with open(arguments.output, "wb") as file:
-        file.write(page)
+    try:
+        with open(arguments.output, "wb") as file:
+            file.write(page)
+    except OSError as error:
+        raise Misuse(f"{arguments.output}: {error.strerror}") from None
     if arguments.json:
         digest = hashlib.sha256(page).hexdigest()
         say_json({"file": arguments.output, "size": len(page), "sha256": digest})
