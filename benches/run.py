@@ -1,0 +1,59 @@
+"""Every benchmark: us and the peers in one process, as ratios.
+
+    python benches/run.py [--json FILE]
+
+A ratio is peer / ours, the median over rounds that take turns. A ratio below its target is marked MISSED; the exit
+code is 0 all the same, since a busy machine is no fault of the code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parent.parent / "tests")]
+import core  # noqa: E402
+import footprint  # noqa: E402
+
+
+def machine() -> str:
+    try:
+        names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    except OSError:
+        names = []
+    processor = names[0].split(": ")[1] if names else platform.processor()
+    return f"CPython {platform.python_version()}, {processor}, one core of {os.cpu_count()}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    arguments = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    print(machine(), "\n")
+    print(f"{'question':32} {'peer':16} {'ours us':>9} {'peer us':>9} {'ratio':>7} {'target':>7}")
+    results = []
+    for result in core.comparisons():
+        results.append(result)
+        print(f"{result.question:32} {result.peer:16} {result.ours_s * 1e6:9.2f} {result.peer_s * 1e6:9.2f} "
+              f"{result.ratio:7.1f} {result.target:7.0f}{'' if result.met else '  MISSED'}", flush=True)
+    figures = {
+        "import_firstnan_ms": footprint.import_seconds("firstnan") * 1e3,
+        "decode_64_kib_growth_bytes": footprint.decode_growth_bytes(),
+    }
+    print(f"\nimport firstnan: {figures['import_firstnan_ms']:.0f} ms; "
+          f"decoding 64 KiB grows the process by {figures['decode_64_kib_growth_bytes']:,} bytes")
+    if arguments.json:
+        everything = {"machine": machine(), "comparisons": [asdict(result) for result in results], **figures}
+        arguments.json.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
