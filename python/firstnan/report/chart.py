@@ -127,7 +127,7 @@ def end_labels(scale: Scale, steps: Sequence[Step]) -> list[Element]:
         values = [value for step in steps if (value := step.maximum.get(stage, 0.0)) > 0]
         if values:
             wanted.append((scale.y(math.log10(values[-1])), stage))
-    labels = []
+    labels: list[tuple[float, str]] = []
     floor = HEIGHT - BOTTOM
     for place, (y, stage) in enumerate(sorted(wanted)):
         # Below the label before it, but with room left for those still to come.
