@@ -7,11 +7,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import firstnan
 import orjson
 from measure import Comparison, compare
 from reference import canonical, records, triage
-
-import firstnan
 
 PLAIN = "plain Python"
 REFERENCE = Path(__file__).resolve().parent.parent / "schemas/vectors/triage/reference.json"
