@@ -223,6 +223,7 @@ def test_refused_evidence_is_kept_aside_and_the_step_named(go, contract, every):
     with pytest.raises(StepRefused, match="step 4 was refused") as caught:
         go(step, state, batches, contract=small, every=every)
     assert isinstance(caught.value, ContractError)
+    assert caught.value.__cause__ is not None
     result = caught.value.result
     assert (result.held, result.steps, result.bad_step, result.bad_batch) == (False, 4, 4, 4)
     assert result.bundle.name == "refused-step-4"
@@ -269,6 +270,25 @@ def test_on_step_sees_the_good_steps_in_order(go):
     go(step, state, batches, every=5, on_step=lambda entry, aux: seen.append((entry.step_id, float(aux["loss"]))))
     assert [number for number, _ in seen] == list(range(GOOD))
     assert all(np.isfinite(loss) for _, loss in seen)
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, OSError])
+def test_a_hold_outlives_what_on_step_raises(go, raised, tmp_path):
+    step, state, batches = training()
+
+    def on_step(entry, aux):
+        if entry.step_id == GOOD - 1:
+            raise raised
+
+    if raised is KeyboardInterrupt:
+        result = go(step, state, batches, every=100, on_step=on_step)
+        assert (result.held, result.interrupted, result.bad_step) == (True, True, GOOD)
+        assert result.restart(on_step=None).next_step == 15
+    else:
+        with pytest.raises(raised) as caught:
+            go(step, state, batches, every=100, on_step=on_step)
+        assert f"step {GOOD} was held before this" in caught.value.__notes__[0]
+    assert [folder.name for folder in tmp_path.iterdir()] == [f"incident-step-{GOOD}"]
 
 
 @pytest.mark.parametrize("every", [1, 4])

@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from firstnan.jax.counts import count_stages as count_stages
     from firstnan.jax.evidence import capture as capture
     from firstnan.jax.history import StepSummary as StepSummary
-    from firstnan.jax.loop import RunResult as RunResult
-    from firstnan.jax.loop import StepRefused as StepRefused
     from firstnan.jax.loop import run as run
     from firstnan.jax.manifest import Difference as Difference
+    from firstnan.jax.result import RunResult as RunResult
+    from firstnan.jax.result import StepRefused as StepRefused
     from firstnan.jax.tally import LeafCount as LeafCount
     from firstnan.jax.tally import StageTotal as StageTotal
     from firstnan.jax.tally import Tally as Tally
@@ -62,8 +62,9 @@ _HOMES = {
     "evidence": ("capture",),
     "counts": ("LeafKind", "StageCounts", "count_stages"),
     "history": ("StepSummary",),
-    "loop": ("RunResult", "StepRefused", "run"),
+    "loop": ("run",),
     "manifest": ("Difference",),
+    "result": ("RunResult", "StepRefused"),
     "tally": ("LeafCount", "StageTotal", "Tally"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

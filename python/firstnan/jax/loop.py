@@ -4,71 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from firstnan import ContractError, IncidentReport, TrainingIncidentContract, TrainingRunEvidence
+from firstnan import ContractError, TrainingIncidentContract
 from firstnan.jax.bundle import Incident, write_incident_bundle
 from firstnan.jax.counts import StageCounts
 from firstnan.jax.history import StepSummary
+from firstnan.jax.result import RunResult, StepRefused, step_refused
 from firstnan.jax.rollback import Lender, is_alive, own_host_arrays
-from firstnan.jax.tally import Tally
 from firstnan.jax.verdict import ContractOf, TakenStep, Verdict, judge
 
 Step = Callable[[Any, Any], tuple[Any, ...]]
 OnStep = Callable[[StepSummary, Mapping[str, Any]], object]
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """How a run ended. `state` is always the last good one: no update of a held or refused step is in it.
-
-    `steps` counts the steps taken into `state`; `next_step` is the id of the one it is about to take. `report`,
-    `evidence` and `contract` are of the last step triaged: the held one, if `held`. `bad_step`, `bad_batch` (its
-    index), `counts`, `bundle` and `reproduced` (see `Incident`) are of the held or refused step, else None.
-    """
-
-    state: Any = field(repr=False)
-    steps: int
-    next_step: int
-    held: bool
-    interrupted: bool
-    report: IncidentReport | None
-    evidence: TrainingRunEvidence | None
-    contract: TrainingIncidentContract | None
-    history: tuple[StepSummary, ...] = field(repr=False)
-    bad_step: int | None = None
-    bad_batch: int | None = None
-    counts: Tally | None = field(default=None, repr=False)
-    bundle: Path | None = None
-    reproduced: bool | None = None
-    _rest: Callable[[dict[str, Any]], RunResult] | None = field(default=None, repr=False, compare=False)
-
-    def restart(self, **changes: Any) -> RunResult:
-        """Goes on from the last good step, without the bad batch, on the batches that remain.
-
-        Args:
-            changes: arguments of `run` to change: step, contract, bundle_dir, every, history, on_step, skip.
-
-        Raises:
-            ValueError: the run came to its end, or was restarted from here already.
-        """
-        if self._rest is None:
-            raise ValueError("the run came to its end: there is nothing to restart")
-        return self._rest(changes)
-
-
-class StepRefused(ContractError):
-    """Triage refused the evidence of a step, or none could be made.
-
-    `result` holds the last good state and, in `bundle`, the folder with what was measured.
-    """
-
-    result: RunResult
 
 
 def run(
@@ -129,9 +81,18 @@ class _Settings(NamedTuple):
     skip: Container[int]
 
 
+class _Place(NamedTuple):
+    """How far the run is verified: the id of the next step, and what is remembered of those before."""
+
+    step_id: int
+    history: tuple[StepSummary, ...]
+    last: Verdict | None
+
+
 class _Loop:
     """`window` holds the steps since the last triage, `kept` the state before the first of them, alive whatever is
-    donated; `state` is the newest, not yet verified. `pulled` is a batch taken from the source and not yet run."""
+    donated; `state` is the newest, not yet verified. `pulled` is a batch taken from the source and not yet run.
+    Each change that must not be seen half done, by an interrupt, is one assignment of values made before."""
 
     def __init__(
         self,
@@ -146,12 +107,12 @@ class _Loop:
         self.settings = settings
         self.state = self.kept = state
         self.source = source
-        self.first_step = self.verified_step = step_id
-        self.history = history
+        self.first_step = step_id
+        self.place = _Place(step_id, history, None)
         self.lender = Lender()
         self.window: list[TakenStep] = []
         self.pulled: tuple[int, Any] | None = None
-        self.last: Verdict | None = None
+        self.ending: RunResult | StepRefused | None = None
 
     def run(self) -> RunResult:
         try:
@@ -162,11 +123,11 @@ class _Loop:
                 self.pulled = None
                 if len(self.window) >= self.settings.every and (stopped := self.settle()):
                     return stopped
-            return self.settle() or self.result()
+            return self.settle() or self.result(self.place, [])
         except KeyboardInterrupt:
             if not is_alive(self.state):
                 self.state = self.replay(len(self.window))[0]
-            return replace(self.settle() or self.result(interrupted=True), interrupted=True)
+            return replace(self.settle() or self.result(self.place, [], interrupted=True), interrupted=True)
         except StepRefused:
             raise
         except Exception as error:
@@ -180,35 +141,40 @@ class _Loop:
         lent_state, lent_batch = self.state, self.lender.lend("batch", batch)
         if not self.window:
             self.kept, lent_state = self.state, self.lender.lend("state", self.state)
-        step_id = self.verified_step + len(self.window)
+        step_id = self.place.step_id + len(self.window)
         state, counts, aux = _outcome(self.settings.step(lent_state, lent_batch), step_id)
         taken = TakenStep(step_id, index, batch, counts, aux)
-        # Stores alone, so that no interrupt can fall between them.
         self.window, self.state, self.pulled = [*self.window, taken], state, None
         self.lender.watch(lent_state, lent_batch)
 
     def settle(self) -> RunResult | None:
-        """Triages the window; a result if the run stops there."""
-        if not self.window:
-            return None
-        verdicts = judge(self.window, self.settings.contract)
-        if not verdicts[-1].good:
-            return self.stop(verdicts)
-        self.accept(verdicts, len(verdicts))
-        return None
+        """Triages the window; a result if the run stops there.
 
-    def accept(self, verdicts: list[Verdict], good: int) -> None:
-        taken, step_id = self.window, self.verified_step + good
-        history = self.remembered(verdicts)
-        self.window, self.verified_step, self.last, self.history = [], step_id, verdicts[-1], history
+        Raises:
+            StepRefused: it stops at a step that was refused.
+        """
+        if self.window and self.ending is None:
+            verdicts = judge(self.window, self.settings.contract)
+            if verdicts[-1].good:
+                self.move_on(len(verdicts), verdicts, None)
+            else:
+                self.stop(verdicts)
+        if isinstance(self.ending, StepRefused):
+            raise self.ending
+        return self.ending
+
+    def move_on(self, good: int, verdicts: list[Verdict], ending: RunResult | StepRefused | None) -> None:
+        taken, place = self.window, self.place_after(good, verdicts)
+        self.window, self.place, self.ending = [], place, ending
         if self.settings.on_step is not None:
             for step, verdict in zip(taken[:good], verdicts, strict=False):
                 self.settings.on_step(verdict.summary, step.aux)
 
-    def remembered(self, verdicts: list[Verdict]) -> tuple[StepSummary, ...]:
-        return (*self.history, *(verdict.summary for verdict in verdicts))[-self.settings.history :]
+    def place_after(self, good: int, verdicts: list[Verdict]) -> _Place:
+        history = (*self.place.history, *(verdict.summary for verdict in verdicts))
+        return _Place(self.place.step_id + good, history[-self.settings.history :], verdicts[-1])
 
-    def stop(self, verdicts: list[Verdict]) -> RunResult:
+    def stop(self, verdicts: list[Verdict]) -> None:
         """Goes back to the state before the last of the verdicts, and leaves its bundle."""
         bad, bad_step = verdicts[-1], self.window[len(verdicts) - 1]
         if not is_alive(self.kept):
@@ -218,30 +184,27 @@ class _Loop:
             )
         self.state, reached, same = self.replay(len(verdicts) - 1)
         reproduced = same and self.gives_same_counts(bad_step)
+        place = self.place_after(reached, verdicts)
         incident = Incident(
             step_id=bad_step.step_id,
             batch_index=bad_step.batch_index,
             every=self.settings.every,
-            state_step_id=self.verified_step + reached,
+            state_step_id=place.step_id,
             reproduced=reproduced,
             refusal=None if bad.refusal is None else str(bad.refusal),
         )
-        bundle = self.write_bundle(incident, verdicts, bad_step.batch)
         # A step that a replay could not take again is not in the state, so its batch is to be used again.
         untaken = self.window[reached : len(verdicts) - 1] + self.window[len(verdicts) :]
-        unused = [(taken.batch_index, taken.batch) for taken in untaken]
-        self.accept(verdicts, reached)
         result = replace(
-            self.result(unused),
+            self.result(place, untaken),
             bad_step=bad_step.step_id,
             bad_batch=bad_step.batch_index,
             counts=bad.tally,
-            bundle=bundle,
+            bundle=self.write_bundle(incident, bad, bad_step.batch, place.history),
             reproduced=reproduced,
         )
-        if bad.refusal is not None:
-            raise _refused(bad_step.step_id, bad.refusal, result) from bad.refusal
-        return result
+        refused = None if bad.refusal is None else step_refused(bad_step.step_id, bad.refusal, result)
+        self.move_on(reached, verdicts, refused or result)
 
     def replay(self, steps: int) -> tuple[Any, int, bool]:
         """Runs the first `steps` of the window again from the kept state.
@@ -270,9 +233,8 @@ class _Loop:
             warnings.warn(f"running step {taken.step_id} again raised {type(error).__name__}", stacklevel=2)
             return None
 
-    def write_bundle(self, incident: Incident, verdicts: list[Verdict], batch: Any) -> Path | None:
+    def write_bundle(self, incident: Incident, bad: Verdict, batch: Any, history: tuple[StepSummary, ...]) -> Path | None:
         """The bundle's folder; None, with a warning, where the disk would not take it: the state is worth more."""
-        bad = verdicts[-1]
         word = "refused" if bad.report is None else "incident"
         name = Path(self.settings.bundle_dir) / f"{word}-step-{incident.step_id}"
         free = (folder for folder in chain([name], (name.with_name(f"{name.name}-{n}") for n in count(2))))
@@ -286,39 +248,39 @@ class _Loop:
                 contract=bad.contract,
                 evidence=bad.evidence,
                 report=bad.report,
-                history=self.remembered(verdicts),
+                history=history,
             )
         except (OSError, ContractError) as error:
             warnings.warn(f"no bundle of step {incident.step_id} could be written: {error}", stacklevel=2)
             return None
 
-    def result(self, unused: Iterable[tuple[int, Any]] = (), *, interrupted: bool = False) -> RunResult:
-        ended = self.pulled is None and not interrupted and (self.last is None or self.last.good)
-        last = self.last
+    def result(self, place: _Place, untaken: list[TakenStep], *, interrupted: bool = False) -> RunResult:
+        last = place.last
+        ended = self.pulled is None and not interrupted and (last is None or last.good)
         return RunResult(
             state=self.state,
-            steps=self.verified_step - self.first_step,
-            next_step=self.verified_step,
+            steps=place.step_id - self.first_step,
+            next_step=place.step_id,
             held=last is not None and last.held,
             interrupted=interrupted,
             report=last.report if last else None,
             evidence=last.evidence if last else None,
             contract=last.contract if last else None,
-            history=self.history,
-            _rest=None if ended else self.rest(unused),
+            history=place.history,
+            _rest=None if ended else self.rest(place, untaken),
         )
 
-    def rest(self, unused: Iterable[tuple[int, Any]]) -> Callable[[dict[str, Any]], RunResult]:
+    def rest(self, place: _Place, untaken: list[TakenStep]) -> Callable[[dict[str, Any]], RunResult]:
         """What `restart` runs: the batches taken but not used, then those still in the source. Once."""
-        waiting = [*unused, *([] if self.pulled is None else [self.pulled])]
-        state, step_id, history = self.state, self.verified_step, self.history
-        sources = [chain(waiting, self.source)]
+        waiting = [(taken.batch_index, taken.batch) for taken in untaken]
+        waiting += [] if self.pulled is None else [self.pulled]
+        state, sources = self.state, [chain(waiting, self.source)]
 
         def go_on(changes: dict[str, Any]) -> RunResult:
             settings = self.settings._replace(**changes)
             if not sources:
                 raise ValueError("the run was restarted from here already: its batches are used up")
-            return _Loop(settings, state, sources.pop(), step_id, history).run()
+            return _Loop(settings, state, sources.pop(), place.step_id, place.history).run()
 
         return go_on
 
@@ -327,7 +289,7 @@ class _Loop:
         try:
             stopped = self.settle()
         except Exception as second:
-            error.add_note(f"firstnan: what ran before could not be triaged ({type(second).__name__})")
+            error.add_note(f"firstnan: what ran before it was not found good: {second}")
             return
         if stopped is not None:
             error.add_note(f"firstnan: step {stopped.bad_step} was held before this; its bundle is {stopped.bundle}")
@@ -346,12 +308,3 @@ def _outcome(outcome: Any, step_id: int) -> tuple[Any, StageCounts, Mapping[str,
 
 def _same_counts(one: StageCounts, other: StageCounts) -> bool:
     return one.leaves == other.leaves and bool(np.array_equal(np.asarray(one.data), np.asarray(other.data)))
-
-
-def _refused(step_id: int, refusal: ContractError, result: RunResult) -> StepRefused:
-    kept = f"; what was measured is in {result.bundle.name}" if result.bundle else ""
-    known = ("kind", "layer", "pointer", "bound", "record", "offset")
-    facts = {name: getattr(refusal, name) for name in known if getattr(refusal, name, None) is not None}
-    error = StepRefused(f"step {step_id} was refused: {refusal}{kept}", **facts)
-    error.result = result
-    return error
