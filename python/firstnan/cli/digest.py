@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+from typing import Literal
 
 from firstnan.canonical import canonicalize
 from firstnan.cli.inputs import STANDARD_INPUT, read_file
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 2 if unreadable else 1 if refusals else 0
 
 
-def canonical_bytes(name: str, profile: str) -> bytes:
+def canonical_bytes(name: str, profile: Literal["evidence", "record"]) -> bytes:
     """The canonical bytes of a file.
 
     Raises:
