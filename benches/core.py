@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import firstnan
 import orjson
+
+import firstnan
 from measure import Comparison, compare
 from reference import canonical, records, triage
 

@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+
 from reference import canonical, lifecycle, records, triage
 from reference.canonical import Refused
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import lark
 from celpy.celparser import CELParseError, CELParser
+
 from schema_model import (
     Array,
     Boolean,
