@@ -11,7 +11,7 @@ import orjson
 
 import firstnan
 from measure import Comparison, compare
-from reference import canonical, records, triage
+from reference import canonical, decode, triage
 
 PLAIN = "plain Python"
 REFERENCE = Path(__file__).resolve().parent.parent / "schemas/vectors/triage/reference.json"
@@ -24,13 +24,13 @@ def comparisons() -> Iterator[Comparison]:
         "0" * 32, "1" * 64, 3, 7, firstnan.RuntimeStage.ABORTING, firstnan.Vote.ABORT, "OUT_OF_MEMORY"
     )
     payload = message.to_bytes()
-    plain_message = records.StageMessage.from_bytes(payload)
+    plain_message = decode.stage_message_from_bytes(payload)
     line = json.dumps(case["evidence"]["stages"][3]).encode()
     contract_text, evidence_text = json.dumps(case["contract"]), json.dumps(case["evidence"])
     contract = firstnan.decode("training-incident-contract", contract_text)
     evidence = firstnan.decode("training-run-evidence", evidence_text)
-    plain_contract = records.decode("training-incident-contract", contract_text)
-    plain_evidence = records.decode("training-run-evidence", evidence_text)
+    plain_contract = decode.decode("training-incident-contract", contract_text)
+    plain_evidence = decode.decode("training-run-evidence", evidence_text)
     as_json = {name: case["evidence"][name] for name in ("contract_content_id", "evidence_id", "stages")}
     mapping = json.loads(payload)
     prefix = "training-incident-evidence"
@@ -40,9 +40,9 @@ def comparisons() -> Iterator[Comparison]:
     yield compare("contract_digest(StageMessage)", PLAIN, 15,
                   lambda: firstnan.contract_digest(message), lambda: canonical.contract_digest(plain_message))
     yield compare("StageMessage.from_bytes", PLAIN, 12,
-                  lambda: firstnan.StageMessage.from_bytes(payload), lambda: records.StageMessage.from_bytes(payload))
+                  lambda: firstnan.StageMessage.from_bytes(payload), lambda: decode.stage_message_from_bytes(payload))
     yield compare("decode of a telemetry line", PLAIN, 6,
-                  lambda: firstnan.decode("stage-telemetry", line), lambda: records.decode("stage-telemetry", line))
+                  lambda: firstnan.decode("stage-telemetry", line), lambda: decode.decode("stage-telemetry", line))
     yield compare("triage_training_incident", PLAIN, 20,
                   lambda: firstnan.triage_training_incident(contract, evidence),
                   lambda: triage.triage_training_incident(plain_contract, plain_evidence))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reference import canonical, lifecycle, records, triage
-from reference.canonical import Refused
+from reference import canonical, decode, lifecycle, records, triage
+from reference.text import Refused
 
 VECTORS = Path(__file__).resolve().parent.parent / "schemas/vectors"
 
@@ -27,7 +27,7 @@ def attempt(function, *arguments, **options):
 @pytest.mark.parametrize("kind", sorted(path.stem for path in (VECTORS / "records").glob("*.jsonl")))
 def test_records(kind):
     for case in cases(f"records/{kind}.jsonl"):
-        record = attempt(records.decode, kind, case["text"])
+        record = attempt(decode.decode, kind, case["text"])
         assert (record is not None) == case["accept"], case
         if record is not None:
             evidence = type(record) in records.RECORDS_OF_EVIDENCE
@@ -38,7 +38,7 @@ def test_records(kind):
 
 def test_messages_on_the_wire():
     for case in cases("wire/stage-message.jsonl"):
-        message = attempt(records.StageMessage.from_bytes, bytes.fromhex(case["hex"]))
+        message = attempt(decode.stage_message_from_bytes, bytes.fromhex(case["hex"]))
         assert (message is not None) == case["accept"], case
         assert message is None or canonical.contract_digest(message) == case["sha256"]
 
@@ -64,8 +64,8 @@ def test_float_text():
 
 def test_verdicts():
     def judge(case):
-        contract = records.decode("training-incident-contract", case["contract"])
-        return triage.triage_training_incident(contract, records.decode("training-run-evidence", case["evidence"]))
+        contract = decode.decode("training-incident-contract", case["contract"])
+        return triage.triage_training_incident(contract, decode.decode("training-run-evidence", case["evidence"]))
 
     for case in cases("triage/triage.jsonl"):
         report = attempt(judge, case)
@@ -78,8 +78,8 @@ def test_lifecycle():
         pair = records.RuntimeStage(case["current"]), records.RuntimeStage(case["requested"])
         assert (attempt(lifecycle.advance_stage, *pair) is not None) == case["accept"], case
     for case in cases("lifecycle/inventory-consensus.jsonl"):
-        identity = records.build(records.RunIdentity, case["identity"])
-        ranks = tuple(records.build(records.RankInventory, one) for one in case["inventories"])
+        identity = decode.build(records.RunIdentity, case["identity"])
+        ranks = tuple(decode.build(records.RankInventory, one) for one in case["inventories"])
         try:
             lifecycle.validate_inventory_consensus(identity, ranks)
         except Refused:

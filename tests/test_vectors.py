@@ -125,7 +125,8 @@ def test_the_reference_incident():
     contract = firstnan.decode("training-incident-contract", json.dumps(reference["contract"]))
     evidence = firstnan.decode("training-run-evidence", json.dumps(reference["evidence"]))
     assert contract.content_id == reference["contract_content_id"]
-    again = firstnan.TrainingRunEvidence.capture(evidence_id=evidence.evidence_id, contract=contract, stages=iter(evidence.stages))
+    stages = iter(evidence.stages)
+    again = firstnan.TrainingRunEvidence.capture(evidence_id=evidence.evidence_id, contract=contract, stages=stages)
     assert again == evidence
     assert evidence.evidence_content_id.endswith("9e972d95a21289528822637d157b32eee66be582d614bc2ed5d4beb6e08ffcc9")
     assert json.loads(firstnan.encode(firstnan.triage_training_incident(contract, evidence))) == reference["report"]

@@ -1,10 +1,12 @@
 """States and consensus of a distributed run."""
 
-from .canonical import Refused
+from itertools import pairwise
+
 from .records import RuntimeStage
+from .text import Refused
 
 FORWARD = list(RuntimeStage)[:10]
-ALLOWED = {(now, after) for now, after in zip(FORWARD, FORWARD[1:], strict=False)}
+ALLOWED = set(pairwise(FORWARD))
 ALLOWED |= {(now, RuntimeStage.ABORTING) for now in FORWARD[:9]}
 ALLOWED |= {(RuntimeStage.ABORTING, RuntimeStage.ABORTED), (RuntimeStage.ABORTING, RuntimeStage.QUARANTINED)}
 

@@ -2,10 +2,11 @@
 
 import math
 import re
-from dataclasses import asdict, dataclass, fields
-from enum import Enum
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 
-from .canonical import Refused, canonical_record, content_id, parse
+from .canonical import canonical_record, content_id
+from .text import Refused
 
 STAGES = ("input", "forward", "loss", "backward", "optimizer")
 OWNERS = dict(zip(STAGES, ("data_owner", "model_owner", "objective_owner", "model_owner", "optimizer_owner"), strict=True))
@@ -13,6 +14,17 @@ IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}", re.ASCII)
 HEX64, HEX40, HEX32 = (re.compile(f"[0-9a-f]{{{n}}}") for n in (64, 40, 32))
 NAME, ERROR_CODE = re.compile(r"[A-Za-z0-9_.-]{1,256}"), re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 I63 = 2**63 - 1
+
+
+ACTIONS = {
+    None: "no-nonfinite-evidenced-check-other-signals",
+    "input": "hold-and-inspect-input-data-contract",
+    "forward": "hold-and-replay-forward-activations",
+    "loss": "hold-and-inspect-objective-reduction",
+    "backward": "hold-and-inspect-gradient-path-and-loss-scaling",
+    "optimizer": "hold-and-inspect-optimizer-state-and-update",
+}
+NO_CAUSE = "NONE_SYMPTOM_LOCATION_IS_NOT_CAUSALITY"
 
 
 def require(kept, field):
@@ -59,6 +71,11 @@ def text(record, pattern, *names):
         require(isinstance(value, str) and pattern.fullmatch(value) is not None, name)
 
 
+def exact_text(record, name, expected):
+    value = getattr(record, name)
+    require(type(value) is str and value == expected, name)
+
+
 def one_of(record, name, values):
     value = getattr(record, name)
     require(isinstance(value, str) and value in values, name)
@@ -95,8 +112,7 @@ class TrainingIncidentContract:
         exact_integer(self, "step_id", 0, 10**12)
         exact_integer(self, "maximum_elements_per_stage", 1, 10**10)
         exact_integer(self, "maximum_total_elements", 1, 2 * 10**10)
-        require(self.numeric_convention == "binary64-summary-mixed-precision-v1", "numeric_convention")
-        require(type(self.numeric_convention) is str, "numeric_convention")
+        exact_text(self, "numeric_convention", "binary64-summary-mixed-precision-v1")
         resolution = real(self, "minimum_numeric_resolution")
         scale, largest = real(self, "loss_scale"), real(self, "maximum_absolute_finite")
         require(self.maximum_elements_per_stage <= self.maximum_total_elements <= 5 * self.maximum_elements_per_stage, "total")
@@ -178,11 +194,20 @@ class IncidentReport:
     action: str
     root_cause_claim: str
 
+    def __post_init__(self):
+        identifier(self, "contract_content_id", "evidence_id", "evidence_content_id")
+        stage = self.earliest_nonfinite_stage
+        require(stage is None or type(stage) is str, "earliest_nonfinite_stage")
+        require(stage in ACTIONS, "earliest_nonfinite_stage")
+        exact_text(self, "decision", "CONTINUE_BOUNDED_DIAGNOSTICS" if stage is None else "HOLD")
+        exact_text(self, "action", ACTIONS[stage])
+        exact_text(self, "root_cause_claim", NO_CAUSE)
+
 
 RECORDS_OF_EVIDENCE = (TrainingIncidentContract, StageTelemetry, TrainingRunEvidence, IncidentReport)
 
 
-class RuntimeStage(str, Enum):
+class RuntimeStage(StrEnum):
     CREATED = "created"
     PREFLIGHTED = "preflighted"
     LOADED = "loaded"
@@ -198,13 +223,13 @@ class RuntimeStage(str, Enum):
     QUARANTINED = "quarantined"
 
 
-class Vote(str, Enum):
+class Vote(StrEnum):
     PREPARED = "prepared"
     COMMITTED = "committed"
     ABORT = "abort"
 
 
-class PlacementKind(str, Enum):
+class PlacementKind(StrEnum):
     COLUMN_WISE = "column_wise"
     ROW_WISE = "row_wise"
     REPLICATED = "replicated"
@@ -323,50 +348,18 @@ class StageMessage:
     def to_bytes(self):
         return canonical_record(self)
 
-    @classmethod
-    def from_bytes(cls, payload):
-        """The message of exactly these canonical bytes."""
-        require(type(payload) is bytes, "payload")
-        message = decode("stage-message", payload)
-        require(message.to_bytes() == payload, "not canonical")
-        return message
-
 
 KINDS = {
     "training-incident-contract": TrainingIncidentContract,
     "stage-telemetry": StageTelemetry,
     "training-run-evidence": TrainingRunEvidence,
+    "incident-report": IncidentReport,
     "run-identity": RunIdentity,
     "rank-inventory": RankInventory,
     "topology-plan": TopologyPlan,
     "logical-placement": LogicalPlacement,
     "stage-message": StageMessage,
 }
-NAMES = {cls: frozenset(field.name for field in fields(cls)) for cls in KINDS.values()}
-ENUMS = {"stage": RuntimeStage, "vote": Vote, "kind": PlacementKind}
-
-
-def decode(kind, data):
-    """The record of a kind from JSON text."""
-    return build(KINDS[kind], parse(data))
-
-
-def build(cls, value):
-    require(isinstance(value, dict) and value.keys() == NAMES[cls], "names")
-    if cls is TrainingRunEvidence:
-        require(isinstance(value["stages"], list), "stages")
-        value["stages"] = tuple(build(StageTelemetry, stage) for stage in value["stages"])
-    elif cls is LogicalPlacement:
-        require(isinstance(value["global_shape"], list), "global_shape")
-        value["global_shape"] = tuple(value["global_shape"])
-    if cls in (LogicalPlacement, StageMessage):
-        for name in NAMES[cls] & ENUMS.keys():
-            if value[name] is not None:
-                try:
-                    value[name] = ENUMS[name](value[name])
-                except (ValueError, TypeError):
-                    raise Refused(name) from None
-    return cls(**value)
 
 
 def plain(record):

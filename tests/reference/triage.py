@@ -2,17 +2,19 @@
 
 from dataclasses import replace
 
-from .canonical import Refused, content_id
-from .records import OWNERS, RECORDS_OF_EVIDENCE, STAGES, IncidentReport, TrainingIncidentContract, TrainingRunEvidence
+from .canonical import content_id
+from .records import (
+    ACTIONS,
+    NO_CAUSE,
+    OWNERS,
+    RECORDS_OF_EVIDENCE,
+    STAGES,
+    IncidentReport,
+    TrainingIncidentContract,
+    TrainingRunEvidence,
+)
+from .text import Refused
 
-ACTIONS = {
-    None: "no-nonfinite-evidenced-check-other-signals",
-    "input": "hold-and-inspect-input-data-contract",
-    "forward": "hold-and-replay-forward-activations",
-    "loss": "hold-and-inspect-objective-reduction",
-    "backward": "hold-and-inspect-gradient-path-and-loss-scaling",
-    "optimizer": "hold-and-inspect-optimizer-state-and-update",
-}
 SCOPE = ("run_id", "step_id", "model_version", "dataset_version", "batch_id", "objective_version", "optimizer_version",
          "precision", "loss_scale_version", "loss_scale")  # fmt: skip
 
@@ -55,8 +57,7 @@ def triage_training_incident(contract, evidence):
                 earliest = stage.stage
     refuse_unless(sum(stage.checked_elements for stage in stages) <= contract.maximum_total_elements, "total")
     decision = "CONTINUE_BOUNDED_DIAGNOSTICS" if earliest is None else "HOLD"
-    return IncidentReport(contract_id, evidence.evidence_id, own_id, decision, earliest, ACTIONS[earliest],
-                          "NONE_SYMPTOM_LOCATION_IS_NOT_CAUSALITY")  # fmt: skip
+    return IncidentReport(contract_id, evidence.evidence_id, own_id, decision, earliest, ACTIONS[earliest], NO_CAUSE)
 
 
 def refuse_unless(kept, why):
