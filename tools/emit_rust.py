@@ -192,6 +192,21 @@ class RustEmitter:
             case RecordRef() | UnionRef():
                 return f"{place}.build(b)"
 
+    def check(self, type_: Type, place: str) -> str:
+        """A Result of unit over the reference `place`; empty where the Rust type says it all."""
+        match type_:
+            case Text() | Real():
+                return f"{self.shape(type_)}.check({place})"
+            case Integer():
+                return f"{self.shape(type_)}.check_value(*{place})"
+            case Array():
+                inner = self.check(type_.item, "it")
+                return (f"shape::ArrayShape {{ min: {type_.minimum}, max: {type_.maximum} }}"
+                        f".check_items({place}, |it| {inner or '{ let _ = it; Ok(()) }'})")  # fmt: skip
+            case RecordRef() | UnionRef():
+                return f"{place}.check_shape()"
+        return ""
+
     def write(self, type_: Type, place: str, profile: str) -> str:
         """Statements that append the value behind the reference `place`."""
         match type_:
@@ -223,6 +238,7 @@ class RustEmitter:
             "name": field.name, "description": field.description, "optional": field.optional,
             "rust_type": self.rust_type(type_), "info": self.info_type(type_), "read": self.read(type_),
             "write": self.write(type_, "it", record.profile), "build": self.build(type_, "it"),
+            "check": self.check(type_, "it"),
         }  # fmt: skip
         place = f"f{record.fields.index(field)}"
         if not field.optional:

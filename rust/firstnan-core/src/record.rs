@@ -207,9 +207,11 @@ pub trait Record<'a>: Sized {
     fn read(reader: &mut Reader<'a>) -> Result<Self>;
     /// Takes this record from an object of another language: shape only.
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error>;
+    /// The shape of a record built by hand.
+    fn check_shape(&self) -> Result<()>;
     /// The rules between fields, of this record and of the records in it.
     fn check_rules(&self) -> Result<()>;
-    /// Appends the canonical bytes in the record's own profile. Only a record built by hand can fail (a NaN in it).
+    /// Appends the canonical bytes, in the record's own profile, of a record whose shape is known to hold.
     fn write(&self, out: &mut Vec<u8>) -> Result<()>;
     /// Builds the record in another language.
     fn build<B: Builder>(&self, builder: &mut B) -> std::result::Result<B::Out, B::Error>;
@@ -230,8 +232,9 @@ pub trait Record<'a>: Sized {
         result.map_err(|e| e.in_record(Self::KIND))
     }
 
-    /// The canonical bytes in the record's own profile.
+    /// The canonical bytes in the record's own profile, after shape and rules: its fields are public.
     fn encode(&self) -> Result<Vec<u8>> {
+        self.check_shape().and_then(|()| self.check_rules()).map_err(|e| e.in_record(Self::KIND))?;
         let mut out = Vec::with_capacity(1024);
         self.write(&mut out)?;
         Ok(out)

@@ -76,6 +76,10 @@ pub(crate) struct IntegerShape {
 }
 
 impl IntegerShape {
+    pub(crate) fn check_value(&self, value: i64) -> Result<()> {
+        self.check(i128::from(value)).map(drop)
+    }
+
     fn check(&self, value: i128) -> Result<i64> {
         if value < i128::from(self.min) {
             return Err(Error::new(ErrorKind::Minimum).bound(self.min));
@@ -122,7 +126,7 @@ pub(crate) struct RealShape {
 }
 
 impl RealShape {
-    fn check(&self, real: &Real<'_>) -> Result<()> {
+    pub(crate) fn check(&self, real: &Real<'_>) -> Result<()> {
         let value = real.to_f64();
         if !value.is_finite() {
             let kind = if value < 0.0 { ErrorKind::Minimum } else { ErrorKind::Maximum };
@@ -223,6 +227,11 @@ impl ArrayShape {
         }
         self.check(items.len()).map_err(|e| e.offset(offset))?;
         Ok(items)
+    }
+
+    pub(crate) fn check_items<T>(&self, items: &[T], item: impl Fn(&T) -> Result<()>) -> Result<()> {
+        self.check(items.len())?;
+        items.iter().enumerate().try_for_each(|(index, it)| item(it).map_err(|e| e.at_index(index)))
     }
 
     fn check_room(&self, length: usize) -> Result<()> {

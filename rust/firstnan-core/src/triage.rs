@@ -15,7 +15,9 @@ use crate::record::{Profile, Record};
 
 /// `training-incident-contract@sha256:` and the digest of the contract's canonical bytes.
 pub fn contract_content_id(contract: &TrainingIncidentContract<'_>) -> Result<String> {
-    Ok(digest::content_id("training-incident-contract", &contract.encode()?))
+    let mut out = Vec::with_capacity(1024);
+    contract.write(&mut out)?;
+    Ok(digest::content_id("training-incident-contract", &out))
 }
 
 /// `training-incident-evidence@sha256:` and the digest of `{contract_content_id, evidence_id, stages}`.

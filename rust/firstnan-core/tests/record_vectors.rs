@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use firstnan_core::{
-    AnyRecord, ErrorKind, IncidentReport, Layer, RankInventory, Record, RunIdentity, StageMessage,
+    AnyRecord, ErrorKind, IncidentReport, Layer, RankInventory, Record, RunIdentity, StageMessage, TopologyPlan,
     TrainingIncidentContract, TrainingRunEvidence, digest, kind_index, lifecycle, triage,
 };
 use serde_json::Value;
@@ -113,4 +113,15 @@ fn the_lowest_layer_is_reported() {
     assert_eq!(at("8.0", "9", "mpi").kind(), ErrorKind::Enum);
     assert_eq!(at("1", "0", "gloo").bound_text(), Some("2"));
     assert_eq!(at("1", "0", "gloo").pointer(), "/world_size");
+}
+
+#[test]
+fn a_record_built_by_hand_is_checked_before_it_is_encoded() {
+    let case = &vectors("records/topology-plan.jsonl")[0];
+    let plan = TopologyPlan::decode(text(case, "text").as_bytes()).unwrap();
+    assert!(plan.encode().is_ok());
+    let forged = TopologyPlan { placement_plan_digest: "\"".repeat(64).into(), ..plan.clone() };
+    assert_eq!(forged.encode().unwrap_err().pointer(), "/placement_plan_digest");
+    let forged = TopologyPlan { coordinator_rank: plan.world_size, ..plan };
+    assert_eq!(forged.encode().unwrap_err().kind(), ErrorKind::Rule);
 }

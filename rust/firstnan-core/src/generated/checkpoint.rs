@@ -107,6 +107,19 @@ impl<'a> Record<'a> for Checkpoint<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.schema_version; shapes::INTEGER_0.check_value(*it).map_err(|e| e.at("schema_version"))?; }
+        { let it = &self.worker_hash; shapes::TEXT_0.check(it).map_err(|e| e.at("worker_hash"))?; }
+        { let it = &self.step; shapes::INTEGER_1.check_value(*it).map_err(|e| e.at("step"))?; }
+        { let it = &self.params; shape::ArrayShape { min: 2, max: 2 }.check_items(it, |it| shapes::REAL_0.check(it)).map_err(|e| e.at("params"))?; }
+        { let it = &self.velocity; shape::ArrayShape { min: 2, max: 2 }.check_items(it, |it| shapes::REAL_0.check(it)).map_err(|e| e.at("velocity"))?; }
+        { let it = &self.key; shape::ArrayShape { min: 2, max: 2 }.check_items(it, |it| shapes::INTEGER_2.check_value(*it)).map_err(|e| e.at("key"))?; }
+        { let it = &self.config_hash; shapes::TEXT_0.check(it).map_err(|e| e.at("config_hash"))?; }
+        { let it = &self.data_hash; shapes::TEXT_0.check(it).map_err(|e| e.at("data_hash"))?; }
+        { let it = &self.checksum; shapes::TEXT_0.check(it).map_err(|e| e.at("checksum"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         Ok(())
     }

@@ -93,6 +93,13 @@ impl<'a> Record<'a> for IncidentReport<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.contract_content_id; shapes::TEXT_1.check(it).map_err(|e| e.at("contract_content_id"))?; }
+        { let it = &self.evidence_id; shapes::TEXT_1.check(it).map_err(|e| e.at("evidence_id"))?; }
+        { let it = &self.evidence_content_id; shapes::TEXT_1.check(it).map_err(|e| e.at("evidence_content_id"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         // (self.decision == "HOLD") == (self.earliest_nonfinite_stage != null)
         if !(((self.decision == IncidentReportDecision::Hold) == self.earliest_nonfinite_stage.is_some())) {

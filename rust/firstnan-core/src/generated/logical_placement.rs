@@ -114,6 +114,18 @@ impl<'a> Record<'a> for LogicalPlacement<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.logical_name; shapes::TEXT_2.check(it).map_err(|e| e.at("logical_name"))?; }
+        { let it = &self.global_shape; shape::ArrayShape { min: 2, max: 2 }.check_items(it, |it| shapes::INTEGER_3.check_value(*it)).map_err(|e| e.at("global_shape"))?; }
+        { let it = &self.rank; shapes::INTEGER_4.check_value(*it).map_err(|e| e.at("rank"))?; }
+        { let it = &self.world_size; shapes::INTEGER_5.check_value(*it).map_err(|e| e.at("world_size"))?; }
+        { let it = &self.direction_axis; shapes::INTEGER_6.check_value(*it).map_err(|e| e.at("direction_axis"))?; }
+        if let Some(it) = &self.shard_dim { shapes::INTEGER_6.check_value(*it).map_err(|e| e.at("shard_dim"))?; }
+        { let it = &self.shard_start; shapes::INTEGER_7.check_value(*it).map_err(|e| e.at("shard_start"))?; }
+        { let it = &self.shard_end; shapes::INTEGER_7.check_value(*it).map_err(|e| e.at("shard_end"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         // int(self.rank) < int(self.world_size)
         if !((self.rank < self.world_size)) {

@@ -114,6 +114,19 @@ impl<'a> Record<'a> for RankInventory<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.rank; shapes::INTEGER_4.check_value(*it).map_err(|e| e.at("rank"))?; }
+        { let it = &self.local_rank; shapes::INTEGER_4.check_value(*it).map_err(|e| e.at("local_rank"))?; }
+        { let it = &self.world_size; shapes::INTEGER_5.check_value(*it).map_err(|e| e.at("world_size"))?; }
+        { let it = &self.host_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("host_digest"))?; }
+        { let it = &self.device_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("device_digest"))?; }
+        { let it = &self.total_memory_bytes; shapes::INTEGER_3.check_value(*it).map_err(|e| e.at("total_memory_bytes"))?; }
+        { let it = &self.free_memory_bytes; shapes::INTEGER_7.check_value(*it).map_err(|e| e.at("free_memory_bytes"))?; }
+        { let it = &self.software_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("software_digest"))?; }
+        { let it = &self.storage_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("storage_digest"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         // int(self.rank) < int(self.world_size)
         if !((self.rank < self.world_size)) {

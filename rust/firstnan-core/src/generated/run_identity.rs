@@ -93,6 +93,17 @@ impl<'a> Record<'a> for RunIdentity<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.run_id; shapes::TEXT_3.check(it).map_err(|e| e.at("run_id"))?; }
+        { let it = &self.config_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("config_digest"))?; }
+        { let it = &self.source_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("source_digest"))?; }
+        { let it = &self.model_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("model_digest"))?; }
+        { let it = &self.tokenizer_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("tokenizer_digest"))?; }
+        { let it = &self.commit_sha; shapes::TEXT_4.check(it).map_err(|e| e.at("commit_sha"))?; }
+        { let it = &self.world_size; shapes::INTEGER_5.check_value(*it).map_err(|e| e.at("world_size"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         Ok(())
     }

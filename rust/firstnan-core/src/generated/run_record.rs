@@ -100,6 +100,17 @@ impl<'a> Record<'a> for RunRecord<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.returncode; shapes::INTEGER_12.check_value(*it).map_err(|e| e.at("returncode"))?; }
+        { let it = &self.wall_s; shapes::REAL_2.check(it).map_err(|e| e.at("wall_s"))?; }
+        { let it = &self.events; shape::ArrayShape { min: 0, max: 200005 }.check_items(it, |it| it.check_shape()).map_err(|e| e.at("events"))?; }
+        { let it = &self.stderr; shapes::TEXT_7.check(it).map_err(|e| e.at("stderr"))?; }
+        { let it = &self.worker_hash; shapes::TEXT_0.check(it).map_err(|e| e.at("worker_hash"))?; }
+        { let it = &self.config; it.check_shape().map_err(|e| e.at("config"))?; }
+        { let it = &self.malformed_stdout; shape::ArrayShape { min: 0, max: 64 }.check_items(it, |it| shapes::TEXT_8.check(it)).map_err(|e| e.at("malformed_stdout"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         for (i, it) in self.events.iter().enumerate() { it.check_rules().map_err(|e| e.at_index(i).at("events"))?; }
         { let it = &self.config; it.check_rules().map_err(|e| e.at("config"))?; }

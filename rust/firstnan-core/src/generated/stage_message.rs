@@ -93,6 +93,15 @@ impl<'a> Record<'a> for StageMessage<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.run_id; shapes::TEXT_3.check(it).map_err(|e| e.at("run_id"))?; }
+        { let it = &self.identity_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("identity_digest"))?; }
+        { let it = &self.rank; shapes::INTEGER_4.check_value(*it).map_err(|e| e.at("rank"))?; }
+        { let it = &self.sequence; shapes::INTEGER_7.check_value(*it).map_err(|e| e.at("sequence"))?; }
+        if let Some(it) = &self.error_code { shapes::TEXT_9.check(it).map_err(|e| e.at("error_code"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         // (self.vote != null && self.vote == "abort") == (self.error_code != null)
         if !(((self.vote.is_some() && (self.vote == Some(Vote::Abort))) == self.error_code.as_deref().is_some())) {

@@ -191,6 +191,29 @@ impl<'a> Record<'a> for StageTelemetry<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.telemetry_id; shapes::TEXT_1.check(it).map_err(|e| e.at("telemetry_id"))?; }
+        { let it = &self.tensor_set_id; shapes::TEXT_1.check(it).map_err(|e| e.at("tensor_set_id"))?; }
+        { let it = &self.stage_order; shapes::INTEGER_13.check_value(*it).map_err(|e| e.at("stage_order"))?; }
+        { let it = &self.checked_elements; shapes::INTEGER_14.check_value(*it).map_err(|e| e.at("checked_elements"))?; }
+        { let it = &self.finite_elements; shapes::INTEGER_14.check_value(*it).map_err(|e| e.at("finite_elements"))?; }
+        { let it = &self.nonfinite_elements; shapes::INTEGER_14.check_value(*it).map_err(|e| e.at("nonfinite_elements"))?; }
+        { let it = &self.maximum_absolute_finite; shapes::REAL_7.check(it).map_err(|e| e.at("maximum_absolute_finite"))?; }
+        { let it = &self.run_id; shapes::TEXT_1.check(it).map_err(|e| e.at("run_id"))?; }
+        { let it = &self.step_id; shapes::INTEGER_15.check_value(*it).map_err(|e| e.at("step_id"))?; }
+        { let it = &self.model_version; shapes::TEXT_1.check(it).map_err(|e| e.at("model_version"))?; }
+        { let it = &self.dataset_version; shapes::TEXT_1.check(it).map_err(|e| e.at("dataset_version"))?; }
+        { let it = &self.batch_id; shapes::TEXT_1.check(it).map_err(|e| e.at("batch_id"))?; }
+        { let it = &self.objective_version; shapes::TEXT_1.check(it).map_err(|e| e.at("objective_version"))?; }
+        { let it = &self.optimizer_version; shapes::TEXT_1.check(it).map_err(|e| e.at("optimizer_version"))?; }
+        { let it = &self.precision; shapes::TEXT_1.check(it).map_err(|e| e.at("precision"))?; }
+        { let it = &self.loss_scale_version; shapes::TEXT_1.check(it).map_err(|e| e.at("loss_scale_version"))?; }
+        { let it = &self.loss_scale; shapes::REAL_8.check(it).map_err(|e| e.at("loss_scale"))?; }
+        { let it = &self.evidence_source_id; shapes::TEXT_1.check(it).map_err(|e| e.at("evidence_source_id"))?; }
+        { let it = &self.owner; shapes::TEXT_10.check(it).map_err(|e| e.at("owner"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         // self.state != "OBSERVED" || int(self.checked_elements) >= 1
         if !(((self.state != StageTelemetryState::Observed) || (self.checked_elements >= 1_i64))) {

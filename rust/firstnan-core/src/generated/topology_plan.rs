@@ -72,6 +72,13 @@ impl<'a> Record<'a> for TopologyPlan<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.world_size; shapes::INTEGER_5.check_value(*it).map_err(|e| e.at("world_size"))?; }
+        { let it = &self.coordinator_rank; shapes::INTEGER_4.check_value(*it).map_err(|e| e.at("coordinator_rank"))?; }
+        { let it = &self.placement_plan_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("placement_plan_digest"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         // int(self.coordinator_rank) < int(self.world_size)
         if !((self.coordinator_rank < self.world_size)) {

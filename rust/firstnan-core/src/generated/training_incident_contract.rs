@@ -191,6 +191,30 @@ impl<'a> Record<'a> for TrainingIncidentContract<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.contract_version; shapes::TEXT_1.check(it).map_err(|e| e.at("contract_version"))?; }
+        { let it = &self.run_id; shapes::TEXT_1.check(it).map_err(|e| e.at("run_id"))?; }
+        { let it = &self.step_id; shapes::INTEGER_15.check_value(*it).map_err(|e| e.at("step_id"))?; }
+        { let it = &self.model_version; shapes::TEXT_1.check(it).map_err(|e| e.at("model_version"))?; }
+        { let it = &self.dataset_version; shapes::TEXT_1.check(it).map_err(|e| e.at("dataset_version"))?; }
+        { let it = &self.batch_id; shapes::TEXT_1.check(it).map_err(|e| e.at("batch_id"))?; }
+        { let it = &self.objective_version; shapes::TEXT_1.check(it).map_err(|e| e.at("objective_version"))?; }
+        { let it = &self.optimizer_version; shapes::TEXT_1.check(it).map_err(|e| e.at("optimizer_version"))?; }
+        { let it = &self.precision; shapes::TEXT_1.check(it).map_err(|e| e.at("precision"))?; }
+        { let it = &self.loss_scale_version; shapes::TEXT_1.check(it).map_err(|e| e.at("loss_scale_version"))?; }
+        { let it = &self.loss_scale; shapes::REAL_9.check(it).map_err(|e| e.at("loss_scale"))?; }
+        { let it = &self.minimum_numeric_resolution; shapes::REAL_10.check(it).map_err(|e| e.at("minimum_numeric_resolution"))?; }
+        { let it = &self.maximum_absolute_finite; shapes::REAL_9.check(it).map_err(|e| e.at("maximum_absolute_finite"))?; }
+        { let it = &self.maximum_elements_per_stage; shapes::INTEGER_16.check_value(*it).map_err(|e| e.at("maximum_elements_per_stage"))?; }
+        { let it = &self.maximum_total_elements; shapes::INTEGER_17.check_value(*it).map_err(|e| e.at("maximum_total_elements"))?; }
+        { let it = &self.data_owner; shapes::TEXT_10.check(it).map_err(|e| e.at("data_owner"))?; }
+        { let it = &self.model_owner; shapes::TEXT_10.check(it).map_err(|e| e.at("model_owner"))?; }
+        { let it = &self.objective_owner; shapes::TEXT_10.check(it).map_err(|e| e.at("objective_owner"))?; }
+        { let it = &self.optimizer_owner; shapes::TEXT_10.check(it).map_err(|e| e.at("optimizer_owner"))?; }
+        { let it = &self.incident_owner; shapes::TEXT_10.check(it).map_err(|e| e.at("incident_owner"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         // int(self.maximum_elements_per_stage) <= int(self.maximum_total_elements)
         if !((self.maximum_elements_per_stage <= self.maximum_total_elements)) {

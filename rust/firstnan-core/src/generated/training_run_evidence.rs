@@ -72,6 +72,14 @@ impl<'a> Record<'a> for TrainingRunEvidence<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.evidence_id; shapes::TEXT_1.check(it).map_err(|e| e.at("evidence_id"))?; }
+        { let it = &self.evidence_content_id; shapes::TEXT_1.check(it).map_err(|e| e.at("evidence_content_id"))?; }
+        { let it = &self.contract_content_id; shapes::TEXT_1.check(it).map_err(|e| e.at("contract_content_id"))?; }
+        { let it = &self.stages; shape::ArrayShape { min: 5, max: 5 }.check_items(it, |it| it.check_shape()).map_err(|e| e.at("stages"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         for (i, it) in self.stages.iter().enumerate() { it.check_rules().map_err(|e| e.at_index(i).at("stages"))?; }
         Ok(())

@@ -128,6 +128,21 @@ impl<'a> Record<'a> for WorkerConfiguration<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.seed; shapes::INTEGER_2.check_value(*it).map_err(|e| e.at("seed"))?; }
+        { let it = &self.learning_rate; shapes::REAL_4.check(it).map_err(|e| e.at("learning_rate"))?; }
+        { let it = &self.momentum; shapes::REAL_5.check(it).map_err(|e| e.at("momentum"))?; }
+        { let it = &self.batch_size; shapes::INTEGER_11.check_value(*it).map_err(|e| e.at("batch_size"))?; }
+        { let it = &self.steps; shapes::INTEGER_1.check_value(*it).map_err(|e| e.at("steps"))?; }
+        { let it = &self.checkpoint_every; shapes::INTEGER_1.check_value(*it).map_err(|e| e.at("checkpoint_every"))?; }
+        { let it = &self.backend; shapes::TEXT_2.check(it).map_err(|e| e.at("backend"))?; }
+        { let it = &self.min_devices; shapes::INTEGER_9.check_value(*it).map_err(|e| e.at("min_devices"))?; }
+        if let Some(it) = &self.fail_after { shapes::INTEGER_1.check_value(*it).map_err(|e| e.at("fail_after"))?; }
+        if let Some(it) = &self.stall_at { shapes::INTEGER_1.check_value(*it).map_err(|e| e.at("stall_at"))?; }
+        { let it = &self.stall_seconds; shapes::REAL_6.check(it).map_err(|e| e.at("stall_seconds"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         Ok(())
     }

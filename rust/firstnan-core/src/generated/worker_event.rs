@@ -74,6 +74,19 @@ impl<'a> Record<'a> for WorkerEvent<'a> {
         }
     }
 
+    fn check_shape(&self) -> Result<()> {
+        match self {
+            Self::Started(it) => it.check_shape(),
+            Self::Restored(it) => it.check_shape(),
+            Self::Ready(it) => it.check_shape(),
+            Self::Progress(it) => it.check_shape(),
+            Self::Checkpoint(it) => it.check_shape(),
+            Self::StallInjected(it) => it.check_shape(),
+            Self::Completed(it) => it.check_shape(),
+            Self::Failed(it) => it.check_shape(),
+        }
+    }
+
     fn check_rules(&self) -> Result<()> {
         match self {
             Self::Started(it) => it.check_rules(),

@@ -72,6 +72,13 @@ impl<'a> Record<'a> for WorkerCheckpointed<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.monotonic_s; shapes::REAL_1.check(it).map_err(|e| e.at("monotonic_s"))?; }
+        { let it = &self.step; shapes::INTEGER_1.check_value(*it).map_err(|e| e.at("step"))?; }
+        { let it = &self.state_hash; shapes::TEXT_0.check(it).map_err(|e| e.at("state_hash"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         Ok(())
     }

@@ -72,6 +72,13 @@ impl<'a> Record<'a> for WorkerFailed<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.monotonic_s; shapes::REAL_1.check(it).map_err(|e| e.at("monotonic_s"))?; }
+        { let it = &self.kind; shapes::TEXT_5.check(it).map_err(|e| e.at("kind"))?; }
+        { let it = &self.message; shapes::TEXT_6.check(it).map_err(|e| e.at("message"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         Ok(())
     }

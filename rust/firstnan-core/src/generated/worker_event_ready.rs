@@ -72,6 +72,13 @@ impl<'a> Record<'a> for WorkerReady<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.monotonic_s; shapes::REAL_1.check(it).map_err(|e| e.at("monotonic_s"))?; }
+        { let it = &self.compile_warmup_s; shapes::REAL_2.check(it).map_err(|e| e.at("compile_warmup_s"))?; }
+        { let it = &self.step; shapes::INTEGER_10.check_value(*it).map_err(|e| e.at("step"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         Ok(())
     }

@@ -65,6 +65,12 @@ impl<'a> Record<'a> for WorkerStallInjected<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.monotonic_s; shapes::REAL_1.check(it).map_err(|e| e.at("monotonic_s"))?; }
+        { let it = &self.step; shapes::INTEGER_1.check_value(*it).map_err(|e| e.at("step"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         Ok(())
     }

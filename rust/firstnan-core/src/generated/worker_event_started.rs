@@ -79,6 +79,14 @@ impl<'a> Record<'a> for WorkerStarted<'a> {
         })
     }
 
+    fn check_shape(&self) -> Result<()> {
+        { let it = &self.monotonic_s; shapes::REAL_1.check(it).map_err(|e| e.at("monotonic_s"))?; }
+        { let it = &self.pid; shapes::INTEGER_8.check_value(*it).map_err(|e| e.at("pid"))?; }
+        { let it = &self.backend; shapes::TEXT_2.check(it).map_err(|e| e.at("backend"))?; }
+        { let it = &self.device_count; shapes::INTEGER_9.check_value(*it).map_err(|e| e.at("device_count"))?; }
+        Ok(())
+    }
+
     fn check_rules(&self) -> Result<()> {
         Ok(())
     }
