@@ -1,0 +1,1 @@
+"""Properties over generated input: the package against the second implementation and against generic tools."""
