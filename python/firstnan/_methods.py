@@ -43,7 +43,7 @@ class TrainingIncidentContractMethods:
         Raises:
             KeyError: there is no such stage.
         """
-        return cast(str, getattr(self, OWNERS[stage]))
+        return cast("str", getattr(self, OWNERS[stage]))
 
 
 class StageTelemetryMethods:
@@ -77,7 +77,7 @@ def measured_float(name: str, value: object) -> float:
         raise ContractError(f"stage-telemetry: /{name} has the wrong type [type: number]",
                             kind="type", layer="shape", pointer=f"/{name}", bound="number", record="stage-telemetry")
     try:
-        return float(cast(float, value))
+        return float(cast("float", value))
     except OverflowError:
         raise ContractError(f"stage-telemetry: /{name} is above the maximum [maximum: the largest finite binary64]",
                             kind="maximum", layer="shape", pointer=f"/{name}", bound="the largest finite binary64",
@@ -115,7 +115,7 @@ class TrainingRunEvidenceMethods:
             evidence_id=evidence_id,
             evidence_content_id=_core.evidence_content_id(contract_content_id, evidence_id, telemetry),
             contract_content_id=contract_content_id,
-            stages=cast(Any, telemetry),
+            stages=cast("Any", telemetry),
         )
 
 

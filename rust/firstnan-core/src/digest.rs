@@ -16,7 +16,7 @@ pub fn sha256_hex_array(bytes: &[u8]) -> [u8; 64] {
 
 /// SHA-256 of the bytes in lower-case hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    sha256_hex_array(bytes).map(char::from).iter().collect()
+    String::from_utf8_lossy(&sha256_hex_array(bytes)).into_owned()
 }
 
 /// `PREFIX@sha256:HEX` over canonical bytes.

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyTuple};
 
-use crate::classes::Classes;
+use crate::classes::{Classes, RecordClass};
 use crate::errors::{Failure, Outcome, missing};
 use crate::native::{self, Keep};
 
@@ -16,10 +16,32 @@ use crate::native::{self, Keep};
 #[derive(Clone, Copy)]
 pub struct Object<'a, 'py> {
     object: Borrowed<'a, 'py, PyAny>,
-    keep: &'a Keep<'py>,
-    classes: &'static Classes,
+    context: &'a Context<'py>,
     /// What to make of an object of another class than a record's, or of something other than a tuple of records.
     otherwise: Otherwise,
+}
+
+/// What all objects of one call share.
+pub struct Context<'py> {
+    keep: Keep<'py>,
+    classes: &'static Classes,
+}
+
+impl<'py> Context<'py> {
+    /// Room for so many values.
+    pub fn new(py: Python<'py>, values: usize) -> PyResult<Self> {
+        Ok(Self { keep: Keep::new(values), classes: Classes::get(py)? })
+    }
+
+    /// The record whose class is exactly the object's.
+    pub fn record_of(&self, object: &Bound<'_, PyAny>) -> Option<&'static RecordClass> {
+        self.classes.record_of(object)
+    }
+
+    /// An argument, and what to answer if it is not what is asked for.
+    pub fn object<'a>(&'a self, object: &Bound<'py, PyAny>, otherwise: Otherwise) -> Object<'a, 'py> {
+        Object { object: self.keep.keep(object.clone()), context: self, otherwise }
+    }
 }
 
 /// The answer to an object that is not of the class asked for.
@@ -34,16 +56,6 @@ pub enum Otherwise {
 }
 
 impl<'a, 'py> Object<'a, 'py> {
-    /// An argument. What is read from it is kept by `keep`.
-    pub fn new(
-        object: Borrowed<'a, 'py, PyAny>,
-        keep: &'a Keep<'py>,
-        classes: &'static Classes,
-        otherwise: Otherwise,
-    ) -> Self {
-        Self { object, keep, classes, otherwise }
-    }
-
     fn refuse(&self, wanted: &str) -> Failure {
         let error = Error::new(ErrorKind::Type).bound(wanted);
         if self.otherwise == Otherwise::Contract { Failure::Contract(error) } else { Failure::Type(error) }
@@ -99,7 +111,7 @@ impl<'a, 'py: 'a> Value<'a> for Object<'a, 'py> {
 
     #[inline]
     fn choice(self, choice: &'static Choice, exact: bool) -> Outcome<usize> {
-        let class = &self.classes.choices[choice.index];
+        let class = &self.context.classes.choices[choice.index];
         if class.class.is_none() {
             return Ok(choice.index_of(&self.text(exact)?)?);
         }
@@ -111,7 +123,7 @@ impl<'a, 'py: 'a> Value<'a> for Object<'a, 'py> {
         let count = tuple.len().min(most);
         let mut items = Vec::with_capacity(count);
         for index in 0..count {
-            let object = self.keep.keep(tuple.get_item(index)?);
+            let object = self.context.keep.keep(tuple.get_item(index)?);
             items.push(Self { object, ..self });
         }
         Ok(items)
@@ -119,26 +131,35 @@ impl<'a, 'py: 'a> Value<'a> for Object<'a, 'py> {
 
     #[inline]
     fn fields<const N: usize>(self, info: &'static RecordInfo) -> Outcome<[Self; N]> {
-        let record = &self.classes.records[info.index];
+        let record = &self.context.classes.records[info.index];
         let exact = self.object.get_type_ptr() == record.class.as_ptr().cast();
         if !exact && !(self.otherwise == Otherwise::Subclass && native::inherits(&self.object, &record.class)) {
             return Err(self.refuse(info.name));
         }
-        let mut fields = [self; N];
-        for (index, field) in fields.iter_mut().enumerate() {
-            let value = self.object.getattr(record.names[index].bind(self.object.py()));
-            let value = value.map_err(|error| missing(self.object.py(), error, info.fields[index].name))?;
-            field.object = self.keep.keep(value);
-            field.otherwise = match info.fields[index].kind {
-                FieldType::Array(FieldType::Record(_)) if info.exact => Otherwise::Type,
-                _ => Otherwise::Contract,
-            };
+        let mut fields = [Self { otherwise: Otherwise::Contract, ..self }; N];
+        let mut slots = fields.iter_mut();
+        let mut fill = |value| {
+            if let Some(field) = slots.next() {
+                field.object = self.context.keep.keep(value);
+            }
+        };
+        let taken = if exact { native::attributes(&self.object, &record.names, &mut fill) } else { 0 };
+        for (name, field) in record.names[taken..].iter().zip(&info.fields[taken..]) {
+            let py = self.object.py();
+            fill(self.object.getattr(name.bind(py)).map_err(|error| missing(py, error, field.name))?);
+        }
+        if info.exact {
+            for (field, info) in fields.iter_mut().zip(info.fields) {
+                if matches!(info.kind, FieldType::Array(FieldType::Record(_))) {
+                    field.otherwise = Otherwise::Type;
+                }
+            }
         }
         Ok(fields)
     }
 
     fn variant(&self, of: &'static [&'static RecordInfo]) -> Outcome<usize> {
-        let class = self.classes.record_of(&self.object).map(|record| record.info.index);
+        let class = self.context.classes.record_of(&self.object).map(|record| record.info.index);
         of.iter().position(|info| Some(info.index) == class).ok_or_else(|| self.refuse("one of the records"))
     }
 }

@@ -9,19 +9,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::build::ToPython;
-use crate::classes::Classes;
-use crate::errors::{Failure, Outcome};
-use crate::extract::{Object, Otherwise};
-use crate::native::Keep;
+use crate::errors::Outcome;
+use crate::extract::{Context, Object, Otherwise};
 
 #[pyfunction]
 pub fn triage<'py>(contract: &Bound<'py, PyAny>, evidence: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyAny>> {
     let py = contract.py();
-    let (keep, classes) = (Keep::new(), Classes::get(py)?);
-    let contract: TrainingIncidentContract<'_> =
-        valid(Object::new(contract.as_borrowed(), &keep, classes, Otherwise::Type))?;
-    let evidence: TrainingRunEvidence<'_> =
-        valid(Object::new(evidence.as_borrowed(), &keep, classes, Otherwise::Type))?;
+    let context = Context::new(py, 128)?;
+    let contract: TrainingIncidentContract<'_> = valid(context.object(contract, Otherwise::Type))?;
+    let evidence: TrainingRunEvidence<'_> = valid(context.object(evidence, Otherwise::Type))?;
     Ok(core::triage(&contract, &evidence)?.build(&mut ToPython::new(py)?)?)
 }
 
@@ -32,14 +28,12 @@ pub fn evidence_content_id<'py>(
     stages: &Bound<'py, PyAny>,
 ) -> Outcome<Bound<'py, PyString>> {
     let py = stages.py();
-    let (keep, classes) = (Keep::new(), Classes::get(py)?);
-    let text = |value: &'_ Bound<'py, PyAny>, name| {
-        Object::new(keep.keep(value.clone()), &keep, classes, Otherwise::Contract).text(true).map_err(|e: Failure| e.at(name))
-    };
+    let context = Context::new(py, 128)?;
+    let text = |value, name| context.object(value, Otherwise::Contract).text(true).map_err(|e| e.at(name));
     let contract_content_id = text(contract_content_id, "contract_content_id")?;
     let evidence_id = text(evidence_id, "evidence_id")?;
     let mut telemetry: Vec<StageTelemetry<'_>> = Vec::new();
-    let stages = Object::new(stages.as_borrowed(), &keep, classes, Otherwise::Type);
+    let stages = context.object(stages, Otherwise::Type);
     for (index, stage) in stages.items(usize::MAX)?.into_iter().enumerate() {
         telemetry.push(valid(stage).map_err(|e| e.at_index(index).at("stages"))?);
     }
@@ -49,10 +43,9 @@ pub fn evidence_content_id<'py>(
 
 #[pyfunction]
 pub fn validate_inventory_consensus(identity: &Bound<'_, PyAny>, inventories: &Bound<'_, PyAny>) -> Outcome<()> {
-    let (keep, classes) = (Keep::new(), Classes::get(identity.py())?);
-    let identity: RunIdentity<'_> =
-        valid(Object::new(identity.as_borrowed(), &keep, classes, Otherwise::Contract))?;
-    let inventories = Object::new(inventories.as_borrowed(), &keep, classes, Otherwise::Contract);
+    let context = Context::new(identity.py(), 256)?;
+    let identity: RunIdentity<'_> = valid(context.object(identity, Otherwise::Contract))?;
+    let inventories = context.object(inventories, Otherwise::Contract);
     let mut ranks: Vec<RankInventory<'_>> = Vec::new();
     let most = usize::try_from(MAX_WORLD_SIZE).unwrap_or(usize::MAX);
     for (index, inventory) in inventories.items(most + 1)?.into_iter().enumerate() {

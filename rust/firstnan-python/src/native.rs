@@ -1,8 +1,10 @@
 //! The interpreter's functions that PyO3 does not offer in the form needed here. All `unsafe` of the crate is here.
 
+use std::cell::RefCell;
 use std::ffi::c_int;
 use std::mem;
 use std::ptr;
+use std::slice;
 
 use firstnan_core::{Error, ErrorKind};
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
@@ -11,17 +13,25 @@ use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyString, PyTuple, PyType};
 use pyo3::{Borrowed, ffi};
 
-use crate::errors::Outcome;
+use crate::errors::{Failure, Outcome};
 
 /// The text of a string, subclass or not, as its content says; a lone surrogate has no UTF-8.
-#[inline]
+#[inline(always)]
 pub fn utf8<'a>(text: Borrowed<'a, '_, PyString>) -> Outcome<&'a str> {
-    match text.to_str() {
-        // SAFETY: the object lives for 'a, and a str keeps its UTF-8 unchanged for as long as it lives.
-        Ok(text) => Ok(unsafe { &*ptr::from_ref(text) }),
-        Err(error) if error.is_instance_of::<PyMemoryError>(text.py()) => Err(error.into()),
-        Err(_) => Err(Error::new(ErrorKind::LoneSurrogate).into()),
+    let mut length = 0;
+    // SAFETY: the object is a str, and the result null with an error set, or its UTF-8 and the length of that.
+    let start = unsafe { ffi::PyUnicode_AsUTF8AndSize(text.as_ptr(), &raw mut length) };
+    if start.is_null() {
+        return Err(no_utf8(text.py()));
     }
+    // SAFETY: the object lives for 'a, and a str keeps its UTF-8 unchanged for as long as it lives.
+    Ok(unsafe { str::from_utf8_unchecked(slice::from_raw_parts(start.cast(), length.unsigned_abs())) })
+}
+
+#[cold]
+fn no_utf8(py: Python<'_>) -> Failure {
+    let error = PyErr::fetch(py);
+    if error.is_instance_of::<PyMemoryError>(py) { error.into() } else { Error::new(ErrorKind::LoneSurrogate).into() }
 }
 
 /// As [`utf8`] for any string: a lone surrogate is encoded like another code point, in three bytes.
@@ -80,6 +90,38 @@ pub fn entries<'py>(dict: &Bound<'py, PyDict>) -> Outcome<Vec<Entry<'py>>> {
     Ok(entries)
 }
 
+/// Takes the attributes of an instance for as long as its `__dict__` holds these names, in this order, and says how
+/// many it took. That is all of them, unless the instance was tampered with.
+#[inline]
+pub fn attributes<'py>(
+    object: &Bound<'py, PyAny>,
+    names: &[Py<PyString>],
+    mut take: impl FnMut(Bound<'py, PyAny>),
+) -> usize {
+    let py = object.py();
+    // SAFETY: a live object goes in, and a new reference to its dict or null with an error set comes out.
+    let dict = unsafe { Bound::from_owned_ptr_or_opt(py, ffi::PyObject_GenericGetDict(object.as_ptr(), ptr::null_mut())) };
+    let Some(dict) = dict else {
+        drop(PyErr::take(py));
+        return 0;
+    };
+    let mut taken = 0;
+    with_critical_section(&dict, || {
+        let (mut position, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
+        // SAFETY: an instance's `__dict__` is a dict, and nothing that could change it runs during the loop: no Python
+        // code, and no other thread, by the GIL or the critical section.
+        while taken < names.len()
+            && unsafe { ffi::PyDict_Next(dict.as_ptr(), &raw mut position, &raw mut key, &raw mut value) } != 0
+            && key == names[taken].as_ptr()
+        {
+            // SAFETY: it is live, since the dict holds it.
+            take(unsafe { Bound::from_borrowed_ptr(py, value) });
+            taken += 1;
+        }
+    });
+    taken
+}
+
 /// Does this object's class inherit from the class? What `isinstance` says, without its hooks.
 #[inline]
 pub fn inherits(object: &Bound<'_, PyAny>, class: &Py<PyType>) -> bool {
@@ -122,12 +164,12 @@ pub fn instance<'py>(
 }
 
 /// Holds references so that what was borrowed from them lives as long as this.
-pub struct Keep<'py>(std::cell::RefCell<Vec<Bound<'py, PyAny>>>);
+pub struct Keep<'py>(RefCell<Vec<Bound<'py, PyAny>>>);
 
 impl<'py> Keep<'py> {
-    /// Room for the fields of a few records.
-    pub fn new() -> Self {
-        Self(std::cell::RefCell::new(Vec::with_capacity(64)))
+    /// Room for so many references.
+    pub fn new(room: usize) -> Self {
+        Self(RefCell::new(Vec::with_capacity(room)))
     }
 
     /// Takes a reference and lends it for its own life.

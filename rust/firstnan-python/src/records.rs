@@ -9,12 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use crate::build::ToPython;
-use crate::classes::Classes;
 use crate::errors::{Failure, Outcome};
-use crate::extract::{Object, Otherwise};
+use crate::extract::{Context, Otherwise};
 use crate::identity::bytes;
 use crate::input::Input;
-use crate::native::{self, Keep};
+use crate::native;
 
 #[pyfunction]
 pub fn kinds(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
@@ -39,11 +38,10 @@ pub fn validate(kind: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> Outcome<()>
 #[pyfunction]
 pub fn encode<'py>(record: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyBytes>> {
     let py = record.py();
-    let classes = Classes::get(py)?;
-    let class = classes.record_of(record).ok_or_else(|| PyTypeError::new_err("encode() takes a record"))?;
-    let keep = Keep::new();
-    let object = Object::new(record.as_borrowed(), &keep, classes, Otherwise::Type);
+    let context = Context::new(py, 32)?;
+    let class = context.record_of(record).ok_or_else(|| PyTypeError::new_err("encode() takes a record"))?;
     let mut out = Vec::with_capacity(1024);
+    let object = context.object(record, Otherwise::Type);
     extract_and_write(class.info.index, object, &mut out).map_err(|e| e.in_record(class.info.kind))?;
     bytes(py, &out)
 }
@@ -51,9 +49,8 @@ pub fn encode<'py>(record: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyBytes>> {
 #[pyfunction]
 pub fn check(index: usize, record: &Bound<'_, PyAny>) -> Outcome<()> {
     let kind = RECORDS.get(index).ok_or_else(|| Error::new(ErrorKind::RecordKind))?.kind;
-    let keep = Keep::new();
-    let object = Object::new(record.as_borrowed(), &keep, Classes::get(record.py())?, Otherwise::Subclass);
-    extract_and_check(index, object).map_err(|e| e.in_record(kind))
+    let context = Context::new(record.py(), 32)?;
+    extract_and_check(index, context.object(record, Otherwise::Subclass)).map_err(|e| e.in_record(kind))
 }
 
 #[pyfunction]

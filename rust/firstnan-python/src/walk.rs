@@ -10,7 +10,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::classes::{Classes, RecordClass, enum_value};
 use crate::errors::{Failure, Outcome, missing};
-use crate::names::{Name, sorted};
+use crate::names::{self, Text};
 use crate::native::{self, Entry};
 
 /// The canonical bytes of a value; `max_bytes` bounds them in the record profile.
@@ -81,7 +81,7 @@ impl Walk {
         } else {
             self.rare(value, outer)?;
         }
-        self.check_size(self.out.len())
+        names::check_size(self.out.len(), self.max_bytes)
     }
 
     /// Enums, floats, subclasses and dataclasses of others.
@@ -115,20 +115,7 @@ impl Walk {
     }
 
     fn string(&mut self, text: &Bound<'_, PyString>) -> Outcome<()> {
-        let text = self.name(text)?;
-        text.write(self.profile, &mut self.out)
-    }
-
-    /// The content of a string. In the record profile its code points are counted first, so that a huge one is never
-    /// encoded.
-    fn name<'a>(&self, text: &'a Bound<'_, PyString>) -> Outcome<Name<'a>> {
-        if self.profile == Profile::Evidence {
-            return Name::any(text);
-        }
-        self.check_size(text.code_point_len()?)?;
-        let text = native::utf8(text.as_borrowed())?;
-        self.check_size(text.len())?;
-        Ok(Name::Text(text))
+        Text::new(text, self.profile, self.max_bytes)?.write(self.profile, &mut self.out)
     }
 
     fn integer(&mut self, number: &Bound<'_, PyInt>) -> Outcome<()> {
@@ -232,31 +219,34 @@ impl Walk {
             return Err(self.unsupported());
         }
         let open = Open::new(object, outer)?;
+        let mut values = Vec::with_capacity(record.names.len());
+        let taken = native::attributes(object, &record.names, |value| values.push(value));
+        for (name, field) in record.names[taken..].iter().zip(&record.info.fields[taken..]) {
+            let value = object.getattr(name.bind(object.py()));
+            values.push(value.map_err(|error| missing(object.py(), error, field.name))?);
+        }
         for (index, prefix) in &record.sorted {
-            let name = record.info.fields[*index].name;
-            let value = object.getattr(record.names[*index].bind(object.py()));
-            let value = value.map_err(|error| missing(object.py(), error, name))?;
             self.put(prefix)?;
-            self.value(&value, Some(&open)).map_err(|e| e.at(name))?;
+            self.value(&values[*index], Some(&open)).map_err(|e| e.at(record.info.fields[*index].name))?;
         }
         self.put(b"}")
     }
 
     fn members(&mut self, entries: &[Entry<'_>], open: &Open<'_>) -> Outcome<()> {
-        let mut names = Vec::new();
-        names.try_reserve_exact(entries.len()).map_err(|_| Error::new(ErrorKind::Memory))?;
-        for (name, value) in entries {
-            let name = name.cast::<PyString>().map_err(|_| self.unsupported())?;
-            names.push((self.name(name)?, value));
+        let mut texts = Vec::new();
+        texts.try_reserve_exact(entries.len()).map_err(|_| Error::new(ErrorKind::Memory))?;
+        for (name, _) in entries {
+            let name = name.cast_exact::<PyString>().or_else(|_| name.cast()).map_err(|_| self.unsupported())?;
+            texts.push(Text::new(name, self.profile, self.max_bytes)?);
         }
         self.put(b"{")?;
-        for (index, (name, value)) in sorted(names, self.profile)?.iter().enumerate() {
-            if index > 0 {
+        for (position, index) in names::order(&texts, self.profile)?.into_iter().enumerate() {
+            if position > 0 {
                 self.put(b",")?;
             }
-            name.write(self.profile, &mut self.out)?;
+            texts[index].write(self.profile, &mut self.out)?;
             self.put(b":")?;
-            self.value(value, Some(open)).map_err(|e| e.below(name.plain()))?;
+            self.value(&entries[index].1, Some(open)).map_err(|e| e.below(texts[index].plain()))?;
         }
         self.put(b"}")
     }
@@ -273,13 +263,6 @@ impl Walk {
     fn check_items(&self, more: usize) -> Outcome<()> {
         if self.items + more > self.max_items {
             return Err(Error::new(ErrorKind::Items).bound(self.max_items).into());
-        }
-        Ok(())
-    }
-
-    fn check_size(&self, bytes: usize) -> Outcome<()> {
-        if bytes > self.max_bytes {
-            return Err(Error::new(ErrorKind::Size).bound(self.max_bytes).into());
         }
         Ok(())
     }
