@@ -4,6 +4,7 @@ import json
 import math
 import re
 import string
+from functools import cache
 from pathlib import Path
 
 from hypothesis import strategies as st
@@ -74,14 +75,27 @@ def of_number(schema, _):
 
 def of_string(schema, _):
     rest = alphabet(schema["not"]["pattern"]) if "not" in schema else None
+    low, high = schema.get("minLength", 0), schema["maxLength"]
+    if low == high:
+        return st.integers(0, len(rest) ** low - 1).map(lambda number: spelled(number, rest, low))
     anything = st.one_of(st.characters(codec="utf-8"), st.sampled_from("\x00\n\x7f\U0001f600"))
     characters = st.sampled_from(rest) if rest else anything
     first = schema.get("pattern", "^")[1:]
-    start = st.sampled_from(alphabet(first)) if first.startswith("[") else st.just(first)
-    low, high = schema.get("minLength", 0), schema["maxLength"]
-    taken = len(first) if first and not first.startswith("[") else bool(first)
-    sizes = st.tuples(st.just(max(0, low - taken)), st.just(min(high - taken, max(low, 12))))
-    return sizes.flatmap(lambda size: st.builds("{}{}".format, start, st.text(characters, min_size=size[0], max_size=size[1])))
+    if first.startswith("["):
+        start, taken = st.sampled_from(alphabet(first)), 1
+    else:
+        start, taken = st.just(first), len(first)
+    low = max(0, low - taken)
+    return st.builds("{}{}".format, start, st.text(characters, min_size=low, max_size=min(high - taken, low + 8)))
+
+
+def spelled(number, digits, size):
+    """A number in any base, which costs one draw and not one a digit."""
+    out = ""
+    for _ in range(size):
+        number, digit = divmod(number, len(digits))
+        out += digits[digit]
+    return out
 
 
 def of_array(schema, resolver):
@@ -113,6 +127,15 @@ def seeds(kind):
     return texts
 
 
+# Made once: a strategy made for each draw costs more than the draw.
+ONE_IN_FOUR, BESIDE, ANY = st.integers(0, 3), st.integers(-1, 1), st.integers(0, 255)
+SOME = st.lists(ANY, max_size=2)
+
+
+def pick(choices, at):
+    return choices[at % len(choices)]
+
+
 def objects_in(value):
     """Every object of a record, the record first."""
     if isinstance(value, dict):
@@ -125,17 +148,20 @@ def objects_in(value):
 def near(draw, of_shape, accepted):
     """An accepted record of which a few fields are of another shape, or equal or next to another field."""
     record = json.loads(draw(st.sampled_from(accepted)))
-    if draw(st.integers(0, 3)) == 0:
-        other = draw(of_shape)
-        for name in draw(st.lists(st.sampled_from(sorted(record)), max_size=2)):
+    if draw(ONE_IN_FOUR) == 0:
+        other, names = draw(of_shape), sorted(record)
+        for at in draw(SOME):
+            name = names[at % len(names)]
             record[name] = other.get(name, record[name])
-    for _ in range(draw(st.integers(0, 2))):
-        within = draw(st.sampled_from(list(objects_in(record))))
-        value = draw(st.sampled_from(list(within.values())))
-        within[draw(st.sampled_from(sorted(within)))] = value + draw(st.integers(-1, 1)) if type(value) is int else value
+    for at in draw(SOME):
+        within = pick(list(objects_in(record)), at)
+        name = pick(sorted(within), draw(ANY))
+        value = pick([value for value in within.values() if type(value) is type(within[name])], draw(ANY))
+        within[name] = value + draw(BESIDE) if type(value) is int else value
     return record
 
 
+@cache
 def of_kind(kind):
     """Records of a kind: of valid shape, or near one that is accepted."""
     of_shape = of_schema(*root(kind))
@@ -145,54 +171,58 @@ def of_kind(kind):
 
 STRANGE = [
     *map(Raw, ("5.0", "5e0", "5E0", "0.0", "-0", "-0.0", "1e400", "1e-400", "1e309", "01", "0.1e1", "1.5", "1" * 5000)),
-    *map(Raw, ("NaN", "-Infinity", "True", "")),
+    Raw("NaN"),
     *(True, False, None, 0, 1, -1, 5, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 10**30, -(10**309), [], {}, [None], {"a": 1}),
     *("", "a", "a\n", "\n", "a\x00", "team:", "team:a", "team:a\n", " team:a", "A" * 129, "a" * 257),
     *("\u0661", "\u00e9", "\U0001f600", "\ud800"),
 ]
+STRANGE_VALUES = st.sampled_from(STRANGE)
 
 
 @st.composite
 def mutated(draw, records):
-    """The text of a record with one to three things changed."""
+    """The text of a record with one or two things changed."""
     tree = draw(records)
-    for _ in range(draw(st.integers(1, 3))):
+    for _ in range(draw(ONE_OR_TWO)):
         tree = change(draw, tree)
-    space = st.sampled_from(["", " ", "\n"])
-    end = st.sampled_from(["", "", "", "\x00", ",", "{}", "\u00a0"])
-    return draw(space) + text_of(tree) + draw(space) + draw(end)
+    return draw(SPACE) + text_of(tree) + draw(END)
+
+
+ONE_OR_TWO, SPACE = st.integers(1, 2), st.sampled_from(["", " ", "\n"])
+END = st.sampled_from([*[""] * 12, " ", "\x00", ",", "{}"])
+OF_ELEMENT = st.sampled_from(["below", "below", "drop", "twice"])
+OF_MEMBER = st.sampled_from(["below"] * 12 + ["drop", "rename", "twice", "add", "itself"])
 
 
 def change(draw, tree):
     """Goes down to a member, more or less deep, and changes it."""
     if not isinstance(tree, (dict, list)) or not tree:
-        return draw(replacement(tree))
+        return replacement(draw, tree)
     members = list(tree.items()) if isinstance(tree, dict) else list(tree)
-    at = draw(st.integers(0, len(members) - 1))
+    at = draw(ANY) % len(members)
     if isinstance(tree, list) and not isinstance(tree, Members):
-        what = draw(st.sampled_from(["below", "below", "drop", "twice"]))
+        what = draw(OF_ELEMENT)
         changed = [change(draw, members[at])] if what == "below" else [members[at]] * (2 if what == "twice" else 0)
         return members[:at] + changed + members[at + 1 :]
     name, value = members[at]
-    what = draw(st.sampled_from(["below"] * 8 + ["drop", "rename", "twice", "add", "itself"]))
+    what = draw(OF_MEMBER)
     if what == "itself":
-        return draw(replacement(tree))
+        return draw(STRANGE_VALUES)
     members[at : at + 1] = {
         "below": lambda: [(name, change(draw, value))],
         "drop": list,
-        "rename": lambda: [(draw(st.sampled_from([name + "\n", name.upper(), name[:-1], "\u0455" + name])), value)],
-        "twice": lambda: [(name, value), (name, draw(st.sampled_from([value, None])))],
-        "add": lambda: [(name, value), (draw(st.sampled_from(["", "more", "$ref", "__class__"])), None)],
+        "rename": lambda: [(pick([name + "\n", name.upper(), name[:-1], "\u0455" + name], draw(ANY)), value)],
+        "twice": lambda: [(name, value), (name, pick([value, None], draw(ANY)))],
+        "add": lambda: [(name, value), (pick(["", "more", "$ref", "__class__"], draw(ANY)), None)],
     }[what]()
     return Members(members)
 
 
-def replacement(value):
-    """Another value for a scalar: strange, retyped, or just beyond it."""
-    choices = [st.sampled_from(STRANGE)]
+def replacement(draw, value):
+    """Another value for a scalar: just beyond it, retyped, or strange."""
+    beyond = []
     if type(value) in (int, float):
-        choices.append(st.sampled_from([value + 1, value - 1, -value, Raw(f"{value}e0"), str(value), Raw(f"{int(value)}.0")]))
+        beyond = [value + 1, value - 1, -value, Raw(f"{value}e0"), str(value), Raw(f"{int(value)}.0")]
     if type(value) is str:
-        ends = [value + "\n", value[:-1], value + value[-1:], value + "\u0660"]
-        choices.append(st.sampled_from([*ends, value.upper(), " " + value, [value]]))
-    return st.one_of(choices)
+        beyond = [value + "\n", value[:-1], value + value[-1:], value + "\u0660", value.upper(), " " + value, [value]]
+    return pick(beyond, draw(ANY)) if beyond and draw(ONE_IN_FOUR) else draw(STRANGE_VALUES)
