@@ -11,7 +11,7 @@ import orjson
 
 import firstnan
 from measure import Comparison, compare
-from reference import canonical, decode, triage
+from reference import canonical, decode, records, triage
 
 PLAIN = "plain Python"
 REFERENCE = Path(__file__).resolve().parent.parent / "schemas/vectors/triage/reference.json"
@@ -32,6 +32,8 @@ def comparisons() -> Iterator[Comparison]:
     plain_contract = decode.decode("training-incident-contract", contract_text)
     plain_evidence = decode.decode("training-run-evidence", evidence_text)
     as_json = {name: case["evidence"][name] for name in ("contract_content_id", "evidence_id", "stages")}
+    as_records = {**as_json, "stages": evidence.stages}
+    plain_as_records = {**as_json, "stages": plain_evidence.stages}
     mapping = json.loads(payload)
     prefix = "training-incident-evidence"
 
@@ -46,8 +48,11 @@ def comparisons() -> Iterator[Comparison]:
     yield compare("triage_training_incident", PLAIN, 20,
                   lambda: firstnan.triage_training_incident(contract, evidence),
                   lambda: triage.triage_training_incident(plain_contract, plain_evidence))
-    yield compare("content_id(evidence payload)", PLAIN, 15,
+    yield compare("content_id(payload of dicts)", PLAIN, 15,
                   lambda: firstnan.content_id(prefix, as_json), lambda: canonical.content_id(prefix, as_json))
+    yield compare("content_id(payload of records)", PLAIN, 15,
+                  lambda: firstnan.content_id(prefix, as_records),
+                  lambda: canonical.content_id(prefix, plain_as_records, records.RECORDS_OF_EVIDENCE))
     yield compare("contract_digest(dict)", "orjson, hashlib", 1,
                   lambda: firstnan.contract_digest(mapping),
                   lambda: hashlib.sha256(orjson.dumps(mapping, option=orjson.OPT_SORT_KEYS)).hexdigest())
