@@ -129,7 +129,14 @@ def plain_containers(inner):
         tables.map(Doubled),
         st.builds(Point, inner, inner),
         inner.map(lambda one: [one, {"again": one}, one]),
+        st.builds(rows, st.lists(names, max_size=3, unique=True), st.lists(inner, max_size=9)),
     )
+
+
+def rows(columns, values):
+    """Dicts that share their name objects, in two orders, as the lines of one table do; a few are cut short."""
+    table = [dict(zip(columns, values[start:], strict=False)) for start in range(len(values))]
+    return [*table, *table[:2], *[dict(reversed(row.items())) for row in table[:2]]]
 
 
 def containers(inner):

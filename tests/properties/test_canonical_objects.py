@@ -18,6 +18,8 @@ RECORDS = {firstnan.TrainingIncidentContract, firstnan.StageTelemetry, firstnan.
 
 @given(st.one_of(objects.of_record, objects.anything), st.one_of(st.just(65536), st.integers(1, 300)))
 @example({"\ue000": 1, "\U00010000": 2, "\uffff": 3}, 65536)
+@example([objects.boxed(objects.Node(None, {}))] * 2, 65536)
+@example([{}, {}, {"a": 1}, {"a": 2}, {}], 65536)
 @example([objects.Reversed([1, 2]), objects.Doubled(a=2)], 65536)
 @example({objects.Text("a"): 1, "b": objects.Number(2**63 - 1)}, 65536)
 @example("\U0001f600", 4)
