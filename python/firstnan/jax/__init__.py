@@ -27,6 +27,7 @@ evidence    a tally and a contract become `TrainingRunEvidence`; what follows th
 verdict     evidence and triage of the steps of a window, in order.
 loop        `run`: dispatch, triage every Nth step, roll back, bundle, restart. The step is the user's own function and
             is called as it is; nothing is wrapped into it, and nothing of a held step reaches the state.
+locate      the step once more, equation by equation: the line where its first NaN and its first Inf are born.
 bundle      the folder that is left: written whole or not at all, verified from the disk, read without pickle.
 
 What later work builds on: a leaf has a path that a policy can name; counts inside `shard_map` are per shard and stack;
@@ -39,6 +40,12 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from firstnan.jax.births.finder import locate as locate
+    from firstnan.jax.births.findings import Birth as Birth
+    from firstnan.jax.births.findings import Entered as Entered
+    from firstnan.jax.births.findings import Located as Located
+    from firstnan.jax.births.findings import Operand as Operand
+    from firstnan.jax.births.findings import Place as Place
     from firstnan.jax.bundle import Bundle as Bundle
     from firstnan.jax.bundle import Incident as Incident
     from firstnan.jax.bundle import read_bundle as read_bundle
@@ -58,6 +65,8 @@ if TYPE_CHECKING:
     from firstnan.jax.tally import Tally as Tally
 
 _HOMES = {
+    "births.finder": ("locate",),
+    "births.findings": ("Birth", "Entered", "Located", "Operand", "Place"),
     "bundle": ("Bundle", "Incident", "read_bundle", "verify_bundle", "write_incident_bundle"),
     "evidence": ("capture",),
     "counts": ("LeafKind", "StageCounts", "count_stages"),
@@ -70,11 +79,16 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Birth",
     "Bundle",
     "Difference",
+    "Entered",
     "Incident",
     "LeafCount",
     "LeafKind",
+    "Located",
+    "Operand",
+    "Place",
     "RunResult",
     "StageCounts",
     "StageTotal",
@@ -83,6 +97,7 @@ __all__ = [
     "Tally",
     "capture",
     "count_stages",
+    "locate",
     "read_bundle",
     "run",
     "verify_bundle",

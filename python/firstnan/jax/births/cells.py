@@ -1,0 +1,149 @@
+"""Values of a walked jaxpr, and the trail that each NaN or Inf leaves from its birth on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Jaxpr, JaxprEqn, Var
+
+from firstnan.jax.births.findings import Operand
+
+Kind = Literal["nan", "inf"]
+
+
+class Scope:
+    """A jaxpr in its place: the equation that calls it and where that stands. The same for every iteration of a loop.
+
+    `kept` says of each output of the jaxpr whether a value outside differentiation's own sweeps uses it.
+    """
+
+    def __init__(self, jaxpr: Jaxpr, outer: Site | None) -> None:
+        self.jaxpr = jaxpr
+        self.outer = outer
+        self._inner: dict[tuple[int, int], Scope] = {}
+
+    def inner(self, eqn: JaxprEqn, jaxpr: Jaxpr) -> Scope:
+        """The scope of a jaxpr that an equation of this one calls."""
+        return self._inner.setdefault((id(eqn), id(jaxpr)), Scope(jaxpr, Site(eqn, self)))
+
+    @cached_property
+    def name_stack(self) -> str:
+        return "" if self.outer is None else self.outer.name_stack
+
+    @cached_property
+    def primal(self) -> frozenset[Var]:
+        """Variables that are values of the program itself, not only coefficients for a derivative."""
+        used = {v for v, kept in zip(self.jaxpr.outvars, self._kept(), strict=True) if kept and isinstance(v, Var)}
+        for eqn in reversed(self.jaxpr.eqns):
+            stack = Site(eqn, self).name_stack
+            if in_transpose(stack) or ("jvp(" in stack and used.isdisjoint(eqn.outvars)):
+                continue
+            used.update(v for v in eqn.invars if isinstance(v, Var))
+        return frozenset(used)
+
+    def _kept(self) -> list[bool]:
+        if self.outer is None:
+            return [True] * len(self.jaxpr.outvars)
+        eqn = self.outer.eqn
+        if eqn.primitive.name == "while" or len(eqn.outvars) != len(self.jaxpr.outvars):
+            return [True] * len(self.jaxpr.outvars)
+        carried = eqn.params["num_carry"] if eqn.primitive.name == "scan" else 0
+        return [n < carried or v in self.outer.scope.primal for n, v in enumerate(eqn.outvars)]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An equation and the scope it stands in."""
+
+    eqn: JaxprEqn
+    scope: Scope
+
+    @property
+    def name_stack(self) -> str:
+        """JAX's name stack, continued from that of the equations around."""
+        return f"{self.scope.name_stack}/{self.eqn.source_info.name_stack}"
+
+
+def in_transpose(name_stack: str) -> bool:
+    """Whether a name stack is of the transposed sweep; what remat computes again there is not."""
+    return "transpose(" in name_stack and "rematted_computation" not in name_stack
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is kept of a birth: the values themselves are not."""
+
+    inputs: tuple[Operand, ...]
+    outputs: tuple[Operand, ...]
+    index: tuple[int, ...]
+    arguments: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Link:
+    """One equation on the way of a NaN or an Inf. `number` is the order of the walk; `facts` only where it is born."""
+
+    number: int
+    kind: Kind
+    site: Site
+    iteration: tuple[int, ...]
+    parents: tuple[Link, ...]
+    facts: Facts | None = None
+
+
+class Cell:
+    """A value. `arguments` and `counted` are bit sets: the arguments it depends on, the counted leaves it tells of.
+
+    A cell that depends on no argument is a constant of the program.
+    """
+
+    __slots__ = ("arguments", "counted", "has_inf", "has_nan", "inf", "nan", "value")
+
+    def __init__(self, value: Any, arguments: int = 0, counted: int = 0) -> None:
+        self.value = value
+        self.arguments = arguments
+        self.counted = counted
+        self.nan: Link | None = None
+        self.inf: Link | None = None
+        self.has_nan = self.has_inf = False
+        if is_inexact(value):
+            host = np.asarray(value)
+            if not np.isfinite(host).all():
+                self.has_nan = bool(np.isnan(host).any())
+                self.has_inf = bool(np.isinf(host).any())
+
+    @property
+    def finite(self) -> bool:
+        return not (self.has_nan or self.has_inf)
+
+    def has(self, kind: Kind) -> bool:
+        return self.has_nan if kind == "nan" else self.has_inf
+
+    def link(self, kind: Kind) -> Link | None:
+        return self.nan if kind == "nan" else self.inf
+
+    def set_link(self, link: Link) -> None:
+        if link.kind == "nan":
+            self.nan = link
+        else:
+            self.inf = link
+
+    def part(self, value: Any) -> Cell:
+        """A cell of a part of this value, or of it in another form."""
+        cell = Cell(value, self.arguments, self.counted)
+        cell.nan = (self.nan or self.inf) if cell.has_nan else None
+        cell.inf = self.inf if cell.has_inf else None
+        return cell
+
+
+def is_inexact(value: Any) -> bool:
+    """Whether a value has a dtype with NaN or Inf. Keys, float0, integers and tokens have not."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        return isinstance(value, float | complex)
+    return bool(dtype != jax.dtypes.float0 and jnp.issubdtype(dtype, jnp.inexact))
