@@ -32,7 +32,8 @@ impl Real<'_> {
         match self {
             #[expect(clippy::cast_precision_loss, reason = "rounding to binary64 is what is asked for")]
             Self::Int(value) => *value as f64,
-            // Digits always parse, and a number beyond the range becomes an infinity.
+            // Beyond 309 digits the range is left, and str::parse is not to be trusted with very long texts.
+            Self::Big(digits) if digits.len() > 310 => f64::INFINITY.copysign(if digits.starts_with('-') { -1.0 } else { 1.0 }),
             Self::Big(digits) => digits.parse().unwrap_or(f64::NAN),
             Self::Float(value) => *value,
         }

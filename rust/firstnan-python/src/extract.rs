@@ -15,7 +15,7 @@ use crate::native::{self, Keep};
 /// A Python object about to be taken for what the schema says it is.
 #[derive(Clone, Copy)]
 pub struct Object<'a, 'py> {
-    object: Borrowed<'a, 'py, PyAny>,
+    inner: Borrowed<'a, 'py, PyAny>,
     context: &'a Context<'py>,
     /// What to make of an object of another class than a record's, or of something other than a tuple of records.
     otherwise: Otherwise,
@@ -40,7 +40,7 @@ impl<'py> Context<'py> {
 
     /// An argument, and what to answer if it is not what is asked for.
     pub fn object<'a>(&'a self, object: &Bound<'py, PyAny>, otherwise: Otherwise) -> Object<'a, 'py> {
-        Object { object: self.keep.keep(object.clone()), context: self, otherwise }
+        Object { inner: self.keep.keep(object.clone()), context: self, otherwise }
     }
 }
 
@@ -55,7 +55,7 @@ pub enum Otherwise {
     Subclass,
 }
 
-impl<'a, 'py> Object<'a, 'py> {
+impl Object<'_, '_> {
     fn refuse(&self, wanted: &str) -> Failure {
         let error = Error::new(ErrorKind::Type).bound(wanted);
         if self.otherwise == Otherwise::Contract { Failure::Contract(error) } else { Failure::Type(error) }
@@ -72,18 +72,18 @@ impl<'a, 'py: 'a> Value<'a> for Object<'a, 'py> {
 
     #[inline]
     fn is_null(&self) -> bool {
-        self.object.is_none()
+        self.inner.is_none()
     }
 
     #[inline]
     fn text(self, exact: bool) -> Outcome<Cow<'a, str>> {
-        let text = if exact { self.object.cast_exact::<PyString>().ok() } else { self.object.cast::<PyString>().ok() };
+        let text = if exact { self.inner.cast_exact::<PyString>().ok() } else { self.inner.cast::<PyString>().ok() };
         native::utf8(text.ok_or_else(|| wrong_type("string"))?).map(Cow::Borrowed)
     }
 
     #[inline]
     fn integer(self, exact: bool) -> Outcome<i128> {
-        let number = if exact { self.object.cast_exact::<PyInt>().ok() } else { self.object.cast::<PyInt>().ok() };
+        let number = if exact { self.inner.cast_exact::<PyInt>().ok() } else { self.inner.cast::<PyInt>().ok() };
         let number = number.filter(|it| !it.is_instance_of::<PyBool>()).ok_or_else(|| wrong_type("integer"))?;
         Ok(match native::integer(&number) {
             Ok(value) => value.into(),
@@ -94,19 +94,19 @@ impl<'a, 'py: 'a> Value<'a> for Object<'a, 'py> {
 
     #[inline]
     fn real(self) -> Outcome<Real<'a>> {
-        if let Ok(number) = self.object.cast::<PyFloat>() {
+        if let Ok(number) = self.inner.cast::<PyFloat>() {
             return Ok(Real::Float(number.value()));
         }
-        let number = self.object.cast_exact::<PyInt>().map_err(|_| wrong_type("number"))?;
+        let number = self.inner.cast_exact::<PyInt>().map_err(|_| wrong_type("number"))?;
         match native::integer(&number) {
             Ok(value) => Ok(Real::Int(value)),
-            Err(sign) => self.large(&number, sign),
+            Err(sign) => large(&number, sign),
         }
     }
 
     #[inline]
     fn boolean(self) -> Outcome<bool> {
-        self.object.cast_exact::<PyBool>().map(|it| it.is_true()).map_err(|_| wrong_type("boolean"))
+        self.inner.cast_exact::<PyBool>().map(|it| it.is_true()).map_err(|_| wrong_type("boolean"))
     }
 
     #[inline]
@@ -115,16 +115,16 @@ impl<'a, 'py: 'a> Value<'a> for Object<'a, 'py> {
         if class.class.is_none() {
             return Ok(choice.index_of(&self.text(exact)?)?);
         }
-        class.index_of(&self.object).ok_or_else(|| wrong_type(choice.name))
+        class.index_of(&self.inner).ok_or_else(|| wrong_type(choice.name))
     }
 
     fn items(self, most: usize) -> Outcome<Vec<Self>> {
-        let tuple = self.object.cast_exact::<PyTuple>().map_err(|_| self.refuse("tuple"))?;
+        let tuple = self.inner.cast_exact::<PyTuple>().map_err(|_| self.refuse("tuple"))?;
         let count = tuple.len().min(most);
         let mut items = Vec::with_capacity(count);
         for index in 0..count {
-            let object = self.context.keep.keep(tuple.get_item(index)?);
-            items.push(Self { object, ..self });
+            let inner = self.context.keep.keep(tuple.get_item(index)?);
+            items.push(Self { inner, ..self });
         }
         Ok(items)
     }
@@ -132,21 +132,22 @@ impl<'a, 'py: 'a> Value<'a> for Object<'a, 'py> {
     #[inline]
     fn fields<const N: usize>(self, info: &'static RecordInfo) -> Outcome<[Self; N]> {
         let record = &self.context.classes.records[info.index];
-        let exact = self.object.get_type_ptr() == record.class.as_ptr().cast();
-        if !exact && !(self.otherwise == Otherwise::Subclass && native::inherits(&self.object, &record.class)) {
+        let exact = self.inner.get_type_ptr() == record.class.as_ptr().cast();
+        let inherits = || self.otherwise == Otherwise::Subclass && native::inherits(&self.inner, &record.class);
+        if !exact && !inherits() {
             return Err(self.refuse(info.name));
         }
         let mut fields = [Self { otherwise: Otherwise::Contract, ..self }; N];
         let mut slots = fields.iter_mut();
         let mut fill = |value| {
             if let Some(field) = slots.next() {
-                field.object = self.context.keep.keep(value);
+                field.inner = self.context.keep.keep(value);
             }
         };
-        let taken = if exact { native::attributes(&self.object, &record.names, &mut fill) } else { 0 };
+        let taken = if exact { native::attributes(&self.inner, &record.names, &mut fill) } else { 0 };
         for (name, field) in record.names[taken..].iter().zip(&info.fields[taken..]) {
-            let py = self.object.py();
-            fill(self.object.getattr(name.bind(py)).map_err(|error| missing(py, error, field.name))?);
+            let py = self.inner.py();
+            fill(self.inner.getattr(name.bind(py)).map_err(|error| missing(py, error, field.name))?);
         }
         if info.exact {
             for (field, info) in fields.iter_mut().zip(info.fields) {
@@ -159,24 +160,22 @@ impl<'a, 'py: 'a> Value<'a> for Object<'a, 'py> {
     }
 
     fn variant(&self, of: &'static [&'static RecordInfo]) -> Outcome<usize> {
-        let class = self.context.classes.record_of(&self.object).map(|record| record.info.index);
+        let class = self.context.classes.record_of(&self.inner).map(|record| record.info.index);
         of.iter().position(|info| Some(info.index) == class).ok_or_else(|| self.refuse("one of the records"))
     }
 }
 
-impl<'a> Object<'a, '_> {
-    /// An int beyond 64 bits, by its digits; one beyond binary64 has too many of them to be looked at.
-    #[cold]
-    fn large(&self, number: &Bound<'_, PyInt>, sign: i32) -> Outcome<Real<'a>> {
-        let py = number.py();
-        if let Err(error) = number.extract::<f64>() {
-            if !error.is_instance_of::<PyOverflowError>(py) {
-                return Err(error.into());
-            }
-            let kind = if sign < 0 { ErrorKind::Minimum } else { ErrorKind::Maximum };
-            return Err(Error::new(kind).bound("the largest finite binary64").into());
+/// An int beyond 64 bits, by its digits; one beyond binary64 has too many of them to be looked at.
+#[cold]
+fn large<'a>(number: &Bound<'_, PyInt>, sign: i32) -> Outcome<Real<'a>> {
+    let py = number.py();
+    if let Err(error) = number.extract::<f64>() {
+        if !error.is_instance_of::<PyOverflowError>(py) {
+            return Err(error.into());
         }
-        let digits = native::digits(number)?;
-        Ok(Real::Big(Cow::Owned(native::utf8(digits.as_borrowed())?.to_owned())))
+        let kind = if sign < 0 { ErrorKind::Minimum } else { ErrorKind::Maximum };
+        return Err(Error::new(kind).bound("the largest finite binary64").into());
     }
+    let digits = native::digits(number)?;
+    Ok(Real::Big(Cow::Owned(native::utf8(digits.as_borrowed())?.to_owned())))
 }

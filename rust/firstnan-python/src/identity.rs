@@ -12,10 +12,7 @@ use crate::walk::canonical_bytes;
 
 #[pyfunction]
 #[pyo3(signature = (value, *, max_bytes = None))]
-pub fn canonical_record<'py>(
-    value: &Bound<'py, PyAny>,
-    max_bytes: Option<&Bound<'py, PyAny>>,
-) -> Outcome<Bound<'py, PyBytes>> {
+pub fn canonical_record<'py>(value: &Bound<'py, PyAny>, max_bytes: Option<&Bound<'py, PyAny>>) -> Outcome<Bound<'py, PyBytes>> {
     let max_bytes = max_bytes.map_or(Ok(MAX_CONSENSUS_BYTES), bound)?;
     bytes(value.py(), &canonical_bytes(value, Profile::Record, max_bytes)?)
 }
@@ -32,10 +29,7 @@ pub fn canonical_evidence<'py>(value: &Bound<'py, PyAny>) -> Outcome<Bound<'py, 
 }
 
 #[pyfunction]
-pub fn content_id<'py>(
-    prefix: &Bound<'py, PyString>,
-    payload: &Bound<'py, PyAny>,
-) -> Outcome<Bound<'py, PyString>> {
+pub fn content_id<'py>(prefix: &Bound<'py, PyString>, payload: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyString>> {
     let prefix = native::utf8(prefix.as_borrowed())?;
     let canonical = canonical_bytes(payload, Profile::Evidence, usize::MAX)?;
     string(payload.py(), digest::content_id(prefix, &canonical).as_bytes())

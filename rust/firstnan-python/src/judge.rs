@@ -2,8 +2,8 @@
 
 use firstnan_core::limits::MAX_WORLD_SIZE;
 use firstnan_core::{
-    Located, RankInventory, Record, RunIdentity, StageTelemetry, TrainingIncidentContract,
-    TrainingRunEvidence, Value, lifecycle, triage as core,
+    Located, RankInventory, Record, RunIdentity, StageTelemetry, TrainingIncidentContract, TrainingRunEvidence, Value, lifecycle,
+    triage as core,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyString;

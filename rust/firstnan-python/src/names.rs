@@ -72,9 +72,7 @@ pub fn order(names: &[Text<'_>], profile: Profile) -> Outcome<Vec<usize>> {
     let mut order = Vec::new();
     order.try_reserve_exact(names.len()).map_err(|_| Error::new(ErrorKind::Memory))?;
     order.extend(names.iter().enumerate().map(|(index, name)| (head(name.bytes()), index)));
-    let compare = |a: &(u64, usize), b: &(u64, usize)| {
-        a.0.cmp(&b.0).then_with(|| names[a.1].bytes().cmp(names[b.1].bytes()))
-    };
+    let compare = |a: &(u64, usize), b: &(u64, usize)| a.0.cmp(&b.0).then_with(|| names[a.1].bytes().cmp(names[b.1].bytes()));
     order.sort_unstable_by(compare);
     if order.windows(2).any(|pair| compare(&pair[0], &pair[1]).is_eq()) {
         return duplicate();

@@ -1,4 +1,4 @@
-//! The interpreter's functions that PyO3 does not offer in the form needed here. All `unsafe` of the crate is here.
+//! The interpreter's functions that `PyO3` does not offer in the form needed here. All `unsafe` of the crate is here.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -6,17 +6,18 @@ use std::mem;
 use std::ptr;
 use std::slice;
 
+use arrayvec::ArrayVec;
 use firstnan_core::{Error, ErrorKind};
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::critical_section::with_critical_section;
-use pyo3::types::{PyBytes, PyDict, PyInt, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple, PyType};
 use pyo3::{Borrowed, ffi};
 
 use crate::errors::{Failure, Outcome};
 
 /// The text of a string, subclass or not, as its content says; a lone surrogate has no UTF-8.
-#[inline(always)]
+#[inline]
 pub fn utf8<'a>(text: Borrowed<'a, '_, PyString>) -> Outcome<&'a str> {
     let mut length = 0;
     // SAFETY: the object is a str, and the result null with an error set, or its UTF-8 and the length of that.
@@ -90,30 +91,132 @@ pub fn entries<'py>(dict: &Bound<'py, PyDict>) -> Outcome<Vec<Entry<'py>>> {
     Ok(entries)
 }
 
+/// A value that no Python code is behind: exactly str (with UTF-8), int (of 64 bits), float, bool or None.
+#[derive(Clone, Copy)]
+pub enum Scalar<'a> {
+    Text(&'a str),
+    Integer(i64),
+    Float(f64),
+    /// true, false or null. As text, since copying a payload of one byte costs a stall for each value.
+    Literal(&'static str),
+}
+
+/// A name, which is exactly a str, and a scalar.
+#[derive(Clone, Copy)]
+pub struct FlatEntry<'a, 'py> {
+    name: Borrowed<'a, 'py, PyAny>,
+    pub value: Scalar<'a>,
+}
+
+impl<'a, 'py> FlatEntry<'a, 'py> {
+    pub fn name(&self) -> &Bound<'py, PyAny> {
+        &self.name
+    }
+
+    /// None where the name has a lone surrogate; then no entry may be used any more.
+    pub fn text(&self) -> Option<&'a str> {
+        match scalar(self.name) {
+            Some(Scalar::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// The most entries that are looked at without taking references.
+const FLAT_ENTRIES: usize = 32;
+
+/// Lends the entries of an exact dict that is small and holds scalars only, without taking a reference to any; None for
+/// any other dict, or where that is what it lent to says. What it lends to must run no Python code, which [`FlatEntry`]
+/// gives no other occasion for than [`FlatEntry::text`] says.
+#[inline]
+pub fn flat<'py, R>(dict: &Bound<'py, PyDict>, lend: impl FnOnce(&[FlatEntry<'_, 'py>]) -> Option<R>) -> Option<R> {
+    if dict.len() > FLAT_ENTRIES {
+        return None;
+    }
+    let py = dict.py();
+    with_critical_section(dict, || {
+        let mut entries = ArrayVec::<FlatEntry<'_, 'py>, FLAT_ENTRIES>::new();
+        let (mut position, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the object is a dict, and nothing that could change it runs until `lend` returns: no Python code, and
+        // no other thread, by the GIL or the critical section. So keys and values live for as long, by its references.
+        while unsafe { ffi::PyDict_Next(dict.as_ptr(), &raw mut position, &raw mut key, &raw mut value) } != 0 {
+            // SAFETY: as above.
+            let (name, value) = unsafe { (Borrowed::from_ptr(py, key), Borrowed::from_ptr(py, value)) };
+            name.cast_exact::<PyString>().ok()?;
+            entries.try_push(FlatEntry { name, value: scalar(value)? }).ok()?;
+        }
+        lend(&entries)
+    })
+}
+
+/// [`flat`] on the attributes of an instance, if they are these names in this order.
+#[inline]
+pub fn flat_attributes<'py, R>(
+    object: &Bound<'py, PyAny>,
+    names: &[Py<PyString>],
+    lend: impl FnOnce(&[FlatEntry<'_, 'py>]) -> R,
+) -> Option<R> {
+    let dict = instance_dict(object)?;
+    let same = |entries: &[FlatEntry<'_, '_>]| {
+        entries.len() == names.len() && entries.iter().zip(names).all(|(entry, name)| entry.name.as_ptr() == name.as_ptr())
+    };
+    flat(&dict, |entries| same(entries).then(|| lend(entries)))
+}
+
+/// None for any other object, and for a str with a lone surrogate.
+#[inline]
+fn scalar<'a>(object: Borrowed<'a, '_, PyAny>) -> Option<Scalar<'a>> {
+    if let Ok(text) = object.cast_exact::<PyString>() {
+        let mut length = 0;
+        // SAFETY: the object is a str, and the result null with an error set, or its UTF-8 and the length of that.
+        let start = unsafe { ffi::PyUnicode_AsUTF8AndSize(text.as_ptr(), &raw mut length) };
+        if start.is_null() {
+            drop(PyErr::take(object.py()));
+            return None;
+        }
+        // SAFETY: the object lives for 'a, and a str keeps its UTF-8 unchanged for as long as it lives.
+        let text = unsafe { str::from_utf8_unchecked(slice::from_raw_parts(start.cast(), length.unsigned_abs())) };
+        return Some(Scalar::Text(text));
+    }
+    if let Ok(number) = object.cast_exact::<PyInt>() {
+        return integer(&number).ok().map(Scalar::Integer);
+    }
+    if let Ok(number) = object.cast_exact::<PyFloat>() {
+        return Some(Scalar::Float(number.value()));
+    }
+    if let Ok(value) = object.cast_exact::<PyBool>() {
+        return Some(Scalar::Literal(if value.is_true() { "true" } else { "false" }));
+    }
+    object.is_none().then_some(Scalar::Literal("null"))
+}
+
+/// The `__dict__` of an instance; None where it has none.
+fn instance_dict<'py>(object: &Bound<'py, PyAny>) -> Option<Bound<'py, PyDict>> {
+    // SAFETY: a live object goes in, and a new reference to its dict or null with an error set comes out.
+    let dict =
+        unsafe { Bound::from_owned_ptr_or_opt(object.py(), ffi::PyObject_GenericGetDict(object.as_ptr(), ptr::null_mut())) };
+    if dict.is_none() {
+        drop(PyErr::take(object.py()));
+    }
+    dict?.cast_into_exact().ok()
+}
+
 /// Takes the attributes of an instance for as long as its `__dict__` holds these names, in this order, and says how
 /// many it took. That is all of them, unless the instance was tampered with.
 #[inline]
-pub fn attributes<'py>(
-    object: &Bound<'py, PyAny>,
-    names: &[Py<PyString>],
-    mut take: impl FnMut(Bound<'py, PyAny>),
-) -> usize {
+pub fn attributes<'py>(object: &Bound<'py, PyAny>, names: &[Py<PyString>], mut take: impl FnMut(Bound<'py, PyAny>)) -> usize {
     let py = object.py();
-    // SAFETY: a live object goes in, and a new reference to its dict or null with an error set comes out.
-    let dict = unsafe { Bound::from_owned_ptr_or_opt(py, ffi::PyObject_GenericGetDict(object.as_ptr(), ptr::null_mut())) };
-    let Some(dict) = dict else {
-        drop(PyErr::take(py));
-        return 0;
-    };
+    let Some(dict) = instance_dict(object) else { return 0 };
     let mut taken = 0;
     with_critical_section(&dict, || {
         let (mut position, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
-        // SAFETY: an instance's `__dict__` is a dict, and nothing that could change it runs during the loop: no Python
-        // code, and no other thread, by the GIL or the critical section.
-        while taken < names.len()
-            && unsafe { ffi::PyDict_Next(dict.as_ptr(), &raw mut position, &raw mut key, &raw mut value) } != 0
-            && key == names[taken].as_ptr()
-        {
+        while let Some(name) = names.get(taken) {
+            // SAFETY: an instance's `__dict__` is a dict, and nothing that could change it runs during the loop: no
+            // Python code, and no other thread, by the GIL or the critical section.
+            let more = unsafe { ffi::PyDict_Next(dict.as_ptr(), &raw mut position, &raw mut key, &raw mut value) } != 0;
+            if !more || key != name.as_ptr() {
+                break;
+            }
             // SAFETY: it is live, since the dict holds it.
             take(unsafe { Bound::from_borrowed_ptr(py, value) });
             taken += 1;
@@ -150,9 +253,7 @@ pub fn instance<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
     // SAFETY: this is `class.__new__(class)`: `new` is the slot of that class, called with it and an empty tuple.
-    let instance = unsafe {
-        Bound::from_owned_ptr_or_err(py, new(class.as_type_ptr(), no_arguments.as_ptr(), ptr::null_mut()))
-    }?;
+    let instance = unsafe { Bound::from_owned_ptr_or_err(py, new(class.as_type_ptr(), no_arguments.as_ptr(), ptr::null_mut())) }?;
     for (name, value) in attributes {
         // SAFETY: three live objects; this is `object.__setattr__`.
         let status = unsafe { ffi::PyObject_GenericSetAttr(instance.as_ptr(), name.as_ptr(), value.as_ptr()) };

@@ -1,6 +1,8 @@
 //! Canonical bytes of Python objects, in both profiles (docs/canonical.md).
 
-use firstnan_core::canonical::{write_digits, write_float, write_integer};
+use std::ops::Range;
+
+use firstnan_core::canonical::{write_digits, write_float, write_integer, write_string};
 use firstnan_core::limits::{MAX_EVIDENCE_DEPTH, MAX_INTEGER_DIGITS, MAX_RECORD_DEPTH, MAX_RECORD_ITEMS};
 use firstnan_core::{Error, ErrorKind, Located, Profile};
 use pyo3::exceptions::PyValueError;
@@ -11,7 +13,7 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use crate::classes::{Classes, RecordClass, enum_value};
 use crate::errors::{Failure, Outcome, missing};
 use crate::names::{self, Text};
-use crate::native::{self, Entry};
+use crate::native::{self, Entry, FlatEntry, Scalar};
 
 /// The canonical bytes of a value; `max_bytes` bounds them in the record profile.
 pub fn canonical_bytes(value: &Bound<'_, PyAny>, profile: Profile, max_bytes: usize) -> Outcome<Vec<u8>> {
@@ -20,13 +22,14 @@ pub fn canonical_bytes(value: &Bound<'_, PyAny>, profile: Profile, max_bytes: us
         Profile::Evidence => (usize::MAX, MAX_EVIDENCE_DEPTH, usize::MAX),
     };
     let classes = Classes::get(value.py())?;
-    let mut walk = Walk { profile, max_bytes, max_depth, max_items, classes, out: Vec::new(), items: 0 };
-    walk.room(512)?;
+    let mut walk = Walk { profile, max_bytes, max_depth, max_items, classes, out: Vec::new(), items: 0, last: None };
+    // A lifecycle record, or the evidence of a step, without growing.
+    walk.room(if profile == Profile::Record { 512 } else { 4096 })?;
     walk.value(value, None)?;
     Ok(walk.out)
 }
 
-struct Walk {
+struct Walk<'py> {
     profile: Profile,
     max_bytes: usize,
     max_depth: usize,
@@ -34,6 +37,16 @@ struct Walk {
     classes: &'static Classes,
     out: Vec<u8>,
     items: usize,
+    /// The names of the flat dict written last.
+    last: Option<Names<'py>>,
+}
+
+/// The names of a flat dict that was written: the objects, their order, and where in the output each stands with what
+/// is around it. Dicts of one kind often share their name objects, which then need no second look.
+struct Names<'py> {
+    objects: Vec<Bound<'py, PyAny>>,
+    order: Vec<usize>,
+    places: Vec<Range<usize>>,
 }
 
 /// A container that is being written, and those around it.
@@ -58,9 +71,9 @@ impl<'o> Open<'o> {
     }
 }
 
-impl Walk {
+impl<'py> Walk<'py> {
     /// Recursion is safe here: `max_depth` bounds it.
-    fn value(&mut self, value: &Bound<'_, PyAny>, outer: Option<&Open<'_>>) -> Outcome<()> {
+    fn value(&mut self, value: &Bound<'py, PyAny>, outer: Option<&Open<'_>>) -> Outcome<()> {
         self.count(outer.map_or(0, |open| open.depth))?;
         if let Ok(text) = value.cast_exact::<PyString>() {
             self.string(text)?;
@@ -71,9 +84,7 @@ impl Walk {
         } else if let Ok(value) = value.cast_exact::<PyBool>() {
             self.put(if value.is_true() { b"true" } else { b"false" })?;
         } else if let Ok(dict) = value.cast_exact::<PyDict>() {
-            let open = Open::new(value, outer)?;
-            self.check_items(dict.len())?;
-            self.members(&native::entries(dict)?, &open)?;
+            self.dict(dict, outer)?;
         } else if value.is_exact_instance_of::<PyList>() || value.is_exact_instance_of::<PyTuple>() {
             self.array(value, outer)?;
         } else if let Some(record) = self.classes.record_of(value) {
@@ -85,7 +96,7 @@ impl Walk {
     }
 
     /// Enums, floats, subclasses and dataclasses of others.
-    fn rare(&mut self, value: &Bound<'_, PyAny>, outer: Option<&Open<'_>>) -> Outcome<()> {
+    fn rare(&mut self, value: &Bound<'py, PyAny>, outer: Option<&Open<'_>>) -> Outcome<()> {
         if self.profile == Profile::Record {
             if let Some((choice, index)) = self.classes.choice_of(value) {
                 self.count(outer.map_or(1, |open| open.depth + 1))?;
@@ -106,7 +117,7 @@ impl Walk {
             let open = Open::new(value, outer)?;
             self.members(&self.items_of(value)?, &open)
         } else if let Ok(number) = value.cast::<PyFloat>() {
-            self.float(number)
+            self.float(number.value())
         } else if self.profile == Profile::Record {
             self.dataclass(value, outer)
         } else {
@@ -114,11 +125,11 @@ impl Walk {
         }
     }
 
-    fn string(&mut self, text: &Bound<'_, PyString>) -> Outcome<()> {
+    fn string(&mut self, text: &Bound<'py, PyString>) -> Outcome<()> {
         Text::new(text, self.profile, self.max_bytes)?.write(self.profile, &mut self.out)
     }
 
-    fn integer(&mut self, number: &Bound<'_, PyInt>) -> Outcome<()> {
+    fn integer(&mut self, number: &Bound<'py, PyInt>) -> Outcome<()> {
         self.room(20)?;
         match (native::integer(number), self.profile) {
             (Ok(value), _) => write_integer(value, &mut self.out),
@@ -129,9 +140,8 @@ impl Walk {
     }
 
     #[cold]
-    fn large_integer(&mut self, number: &Bound<'_, PyInt>) -> Outcome<()> {
-        let too_large =
-            || Error::new(ErrorKind::IntegerRange).bound(format_args!("{MAX_INTEGER_DIGITS} digits")).into();
+    fn large_integer(&mut self, number: &Bound<'py, PyInt>) -> Outcome<()> {
+        let too_large = || Error::new(ErrorKind::IntegerRange).bound(format_args!("{MAX_INTEGER_DIGITS} digits")).into();
         let digits = native::digits(number).map_err(|error| {
             if error.is_instance_of::<PyValueError>(number.py()) { too_large() } else { Failure::from(error) }
         })?;
@@ -144,15 +154,15 @@ impl Walk {
         Ok(())
     }
 
-    fn float(&mut self, number: &Bound<'_, PyFloat>) -> Outcome<()> {
+    fn float(&mut self, value: f64) -> Outcome<()> {
         if self.profile == Profile::Record {
             return Err(Error::new(ErrorKind::FloatForbidden).into());
         }
         self.room(32)?;
-        Ok(write_float(number.value(), &mut self.out)?)
+        Ok(write_float(value, &mut self.out)?)
     }
 
-    fn array(&mut self, sequence: &Bound<'_, PyAny>, outer: Option<&Open<'_>>) -> Outcome<()> {
+    fn array(&mut self, sequence: &Bound<'py, PyAny>, outer: Option<&Open<'_>>) -> Outcome<()> {
         let open = Open::new(sequence, outer)?;
         let elements = self.elements(sequence)?;
         self.put(b"[")?;
@@ -166,7 +176,7 @@ impl Walk {
     }
 
     /// A snapshot of a list or tuple; what iterating gives, of a subclass. It ends where there are too many.
-    fn elements<'py>(&self, sequence: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyTuple>> {
+    fn elements(&self, sequence: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyTuple>> {
         if self.profile == Profile::Evidence {
             return Ok(native::elements(sequence)?);
         }
@@ -183,7 +193,7 @@ impl Walk {
     }
 
     /// What `items()` of a dict's subclass gives.
-    fn items_of<'py>(&self, dict: &Bound<'py, PyAny>) -> Outcome<Vec<Entry<'py>>> {
+    fn items_of(&self, dict: &Bound<'py, PyAny>) -> Outcome<Vec<Entry<'py>>> {
         let mut entries = Vec::new();
         for item in dict.call_method0(pyo3::intern!(dict.py(), "items"))?.try_iter()? {
             self.check_items(entries.len() + 1)?;
@@ -197,7 +207,7 @@ impl Walk {
     }
 
     /// The fields of any dataclass, read before the first is written.
-    fn dataclass(&mut self, object: &Bound<'_, PyAny>, outer: Option<&Open<'_>>) -> Outcome<()> {
+    fn dataclass(&mut self, object: &Bound<'py, PyAny>, outer: Option<&Open<'_>>) -> Outcome<()> {
         let py = object.py();
         let class = object.get_type();
         if class.getattr_opt(pyo3::intern!(py, "__dataclass_fields__"))?.is_none() {
@@ -214,11 +224,16 @@ impl Walk {
     }
 
     /// One of the contract's own records, whose order is known.
-    fn record(&mut self, object: &Bound<'_, PyAny>, record: &RecordClass, outer: Option<&Open<'_>>) -> Outcome<()> {
+    fn record(&mut self, object: &Bound<'py, PyAny>, record: &RecordClass, outer: Option<&Open<'_>>) -> Outcome<()> {
         if self.profile == Profile::Evidence && record.info.profile != Profile::Evidence {
             return Err(self.unsupported());
         }
         let open = Open::new(object, outer)?;
+        if let Some(outcome) =
+            native::flat_attributes(object, &record.names, |values| self.flat_record(record, values, open.depth))
+        {
+            return outcome;
+        }
         let mut values = Vec::with_capacity(record.names.len());
         let taken = native::attributes(object, &record.names, |value| values.push(value));
         for (name, field) in record.names[taken..].iter().zip(&record.info.fields[taken..]) {
@@ -232,7 +247,96 @@ impl Walk {
         self.put(b"}")
     }
 
-    fn members(&mut self, entries: &[Entry<'_>], open: &Open<'_>) -> Outcome<()> {
+    fn flat_record(&mut self, record: &RecordClass, values: &[FlatEntry<'_, 'py>], depth: usize) -> Outcome<()> {
+        for (index, prefix) in &record.sorted {
+            self.put(prefix)?;
+            self.scalar(&values[*index].value, depth).map_err(|e| e.at(record.info.fields[*index].name))?;
+        }
+        self.put(b"}")
+    }
+
+    fn dict(&mut self, dict: &Bound<'py, PyDict>, outer: Option<&Open<'_>>) -> Outcome<()> {
+        let open = Open::new(dict.as_any(), outer)?;
+        self.check_items(dict.len())?;
+        let flat = native::flat(dict, |entries| self.flat_members(entries, open.depth));
+        flat.unwrap_or_else(|| self.members(&native::entries(dict)?, &open))
+    }
+
+    /// None where the dict is to be written in the other way.
+    fn flat_members(&mut self, entries: &[FlatEntry<'_, 'py>], depth: usize) -> Option<Outcome<()>> {
+        let known = |last: &Names<'py>| {
+            last.objects.len() == entries.len() && last.objects.iter().zip(entries).all(|(name, entry)| name.is(entry.name()))
+        };
+        if let Some(last) = self.last.take_if(|last| known(last)) {
+            let outcome = self.flat_members_again(&last, entries, depth);
+            self.last = Some(last);
+            return Some(outcome);
+        }
+        let mut texts = Vec::with_capacity(entries.len());
+        for entry in entries {
+            texts.push(Text::Plain(entry.text()?));
+        }
+        Some(self.flat_members_anew(&texts, entries, depth))
+    }
+
+    fn flat_members_again(&mut self, last: &Names<'py>, entries: &[FlatEntry<'_, 'py>], depth: usize) -> Outcome<()> {
+        for (index, place) in last.order.iter().zip(&last.places) {
+            self.room(place.len())?;
+            self.out.extend_from_within(place.clone());
+            let entry = &entries[*index];
+            self.scalar(&entry.value, depth).map_err(|e| e.below(entry.text().unwrap_or_default()))?;
+        }
+        self.close(last.order.len())
+    }
+
+    fn flat_members_anew(&mut self, texts: &[Text<'_>], entries: &[FlatEntry<'_, 'py>], depth: usize) -> Outcome<()> {
+        // The top value has no sibling that could share its names.
+        let remember = depth > 1;
+        let order = names::order(texts, self.profile)?;
+        let mut places = Vec::with_capacity(if remember { order.len() } else { 0 });
+        let mut mark = b"{";
+        for index in &order {
+            let (start, text) = (self.out.len(), &texts[*index]);
+            self.put(mark)?;
+            mark = b",";
+            names::check_size(text.plain().len(), self.max_bytes)?;
+            text.write(self.profile, &mut self.out)?;
+            self.put(b":")?;
+            if remember {
+                places.push(start..self.out.len());
+            }
+            self.scalar(&entries[*index].value, depth).map_err(|e| e.below(text.plain()))?;
+        }
+        self.close(order.len())?;
+        if remember {
+            let objects = entries.iter().map(|entry| entry.name().clone()).collect();
+            self.last = Some(Names { objects, order, places });
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, members: usize) -> Outcome<()> {
+        self.put(if members == 0 { b"{}" } else { b"}" })
+    }
+
+    fn scalar(&mut self, value: &Scalar<'_>, depth: usize) -> Outcome<()> {
+        self.count(depth)?;
+        match *value {
+            Scalar::Text(text) => {
+                names::check_size(text.len(), self.max_bytes)?;
+                write_string(self.profile, text, &mut self.out)?;
+            }
+            Scalar::Integer(value) => {
+                self.room(20)?;
+                write_integer(value, &mut self.out);
+            }
+            Scalar::Float(value) => self.float(value)?,
+            Scalar::Literal(literal) => self.put(literal.as_bytes())?,
+        }
+        names::check_size(self.out.len(), self.max_bytes)
+    }
+
+    fn members(&mut self, entries: &[Entry<'py>], open: &Open<'_>) -> Outcome<()> {
         let mut texts = Vec::new();
         texts.try_reserve_exact(entries.len()).map_err(|_| Error::new(ErrorKind::Memory))?;
         for (name, _) in entries {
