@@ -138,6 +138,18 @@ def emit(model: Model, methods_source: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def decode_stub(model: Model) -> str:
+    """python/firstnan/_generated/decode.pyi: what `decode` gives for each kind."""
+    titles = sorted({kind.title for kind in model.kinds})
+    lines = [MARK, '"""`decode`, with the record that each kind gives."""', "", "from typing import Any, Literal, overload", ""]
+    lines += ["from firstnan._core import _Buffer", "from firstnan._generated.records import ("]
+    lines += [*(f"    {title}," for title in titles), ")"]
+    for kind in model.kinds:
+        lines += ["", "@overload", f'def decode(kind: Literal["{kind.kind}"], data: str | _Buffer) -> {kind.title}: ...']
+    lines += ["", "@overload", "def decode(kind: str, data: str | _Buffer) -> Any: ..."]
+    return "\n".join(lines) + "\n"
+
+
 def member_name(value: str) -> str:
     return value.upper().replace("-", "_")
 

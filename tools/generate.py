@@ -53,6 +53,7 @@ def outputs(root: Path) -> dict[Path, str]:
     model = load(folder)
     out = {RUST / name: text for name, text in RustEmitter(model).files().items()}
     out[Path("python/firstnan/_generated/records.py")] = emit_python.emit(model, root / "python/firstnan/_methods.py")
+    out[Path("python/firstnan/_generated/decode.pyi")] = emit_python.decode_stub(model)
     out[Path("schemas/bundle.json")] = emit_bundle.emit(model, folder, meta)
     out[Path("docs/records.md")] = emit_python.reference_page(model)
     return out

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
 from firstnan import StageTelemetry, TrainingIncidentContract, TrainingRunEvidence, triage_training_incident
 
 VECTORS = Path(__file__).parents[2] / "schemas/vectors"
@@ -60,6 +61,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
 def written_bundle(tmp_path_factory: pytest.TempPathFactory, reference: Reference) -> Path:
     """A bundle of the reference incident, written by the code that the training loop calls."""
     import numpy as np
+
     from firstnan.jax.bundle import Incident, write_incident_bundle
     from firstnan.jax.history import StepSummary
     from firstnan.jax.tally import LeafCount, Tally

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import pytest
 from conftest import Reference
-from firstnan import _core
-from firstnan.cli import main
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from firstnan import _core
+from firstnan.cli import main
 
 JSON_FILES = [
     f"{name}.json" for name in ("contract", "evidence", "report", "counts", "history", "incident", "environment")

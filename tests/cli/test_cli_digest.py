@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import VECTORS, Command, Reference
+
 from firstnan import canonical_evidence, contract_digest
 from firstnan.cli import main
 

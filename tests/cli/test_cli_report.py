@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 from conftest import Command, Reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from firstnan import STAGES, IncidentReport, encode, triage_training_incident
 from firstnan.jax.history import StepSummary
 from firstnan.jax.tally import LeafCount, Tally
 from firstnan.report import render
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 HOSTILE = "</style></script><script>alert(1)</script>\"'&<img src=x onerror=y>\u202e\x00\ud800"
 VOID = {"meta"}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Command
+
 from firstnan import _core
 from firstnan.cli import main
 

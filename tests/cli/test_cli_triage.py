@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import VECTORS, Command, Reference
+
 from firstnan import IncidentReport, StageTelemetry, TrainingRunEvidence, encode, triage_training_incident
 from firstnan.cli import main
 

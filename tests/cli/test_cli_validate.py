@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import VECTORS, Command, Reference
+
 from firstnan.cli import main
 from firstnan.cli.inputs import MAX_INPUT_BYTES
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Command
+
 from firstnan.cli import main
 
 

@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from firstnan.jax import LeafCount, count_stages
-from firstnan.jax.formats import FORMATS, numpy_dtype
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from firstnan.jax import LeafCount, count_stages
+from firstnan.jax.formats import FORMATS, numpy_dtype
 
 SMALL = [name for name, layout in FORMATS.items() if layout.bits <= 16]
 # ml_dtypes has these, JAX 0.10 does not.

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+
 from firstnan.jax import StageCounts, count_stages
 
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from firstnan import STAGES, ContractError, triage_training_incident
 from firstnan.jax import capture, count_stages
 

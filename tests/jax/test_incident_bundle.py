@@ -12,10 +12,11 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import pytest
+from steps import SCENARIOS, initial, make_step
+
 from firstnan import ContractError, decode
 from firstnan.jax import Difference, read_bundle, run, verify_bundle, write_incident_bundle
 from firstnan.jax.manifest import json_bytes, verify_folder, write_folder
-from steps import SCENARIOS, initial, make_step
 
 FILES = {
     "batch.safetensors",

@@ -12,13 +12,14 @@ import ml_dtypes
 import numpy as np
 import optax
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file
+
 from firstnan import ContractError
 from firstnan.jax.formats import FORMATS, INTEGERS, numpy_dtype
 from firstnan.jax.structure import pack, unpack
 from firstnan.jax.tensorfile import read_tensors, write_tensors
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from safetensors.numpy import load_file
 
 
 class Pair(NamedTuple):

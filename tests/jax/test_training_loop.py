@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from steps import initial, make_step, norm_at_zero
+
 from firstnan import ContractError
 from firstnan.jax import StepRefused, count_stages, read_bundle, run, verify_bundle
-from steps import initial, make_step, norm_at_zero
 
 GOOD = 11
 

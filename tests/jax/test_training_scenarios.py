@@ -3,8 +3,9 @@
 import jax
 import numpy as np
 import pytest
-from firstnan.jax import read_bundle, run, verify_bundle
 from steps import SCENARIOS, initial, make_step
+
+from firstnan.jax import read_bundle, run, verify_bundle
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -2,19 +2,19 @@
 
 use firstnan_core::limits::MAX_CONSENSUS_BYTES;
 use firstnan_core::{Error, ErrorKind, Profile, canonical, digest};
+use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString};
 
-use crate::errors::Outcome;
+use crate::errors::{Failure, Outcome};
 use crate::input::Input;
 use crate::native;
 use crate::walk::canonical_bytes;
 
 #[pyfunction]
-#[pyo3(signature = (value, *, max_bytes = None))]
-pub fn canonical_record<'py>(value: &Bound<'py, PyAny>, max_bytes: Option<&Bound<'py, PyAny>>) -> Outcome<Bound<'py, PyBytes>> {
-    let max_bytes = max_bytes.map_or(Ok(MAX_CONSENSUS_BYTES), bound)?;
-    bytes(value.py(), &canonical_bytes(value, Profile::Record, max_bytes)?)
+#[pyo3(signature = (value, *, max_bytes = MaxBytes(MAX_CONSENSUS_BYTES)), text_signature = "(value, *, max_bytes=65536)")]
+pub fn canonical_record<'py>(value: &Bound<'py, PyAny>, max_bytes: MaxBytes) -> Outcome<Bound<'py, PyBytes>> {
+    bytes(value.py(), &canonical_bytes(value, Profile::Record, max_bytes.0)?)
 }
 
 #[pyfunction]
@@ -48,13 +48,19 @@ pub fn canonicalize<'py>(data: &Bound<'py, PyAny>, profile: &str) -> Outcome<Bou
 }
 
 /// `max_bytes`: exactly an int, 1 to 65,536.
-fn bound(value: &Bound<'_, PyAny>) -> Outcome<usize> {
-    let error = |kind, bound: &str| Error::new(kind).bound(bound).at("max_bytes");
-    let number = value.cast_exact::<PyInt>().map_err(|_| error(ErrorKind::Type, "integer"))?;
-    match native::integer(number).map(usize::try_from) {
-        Ok(Ok(bytes @ 1..=MAX_CONSENSUS_BYTES)) => Ok(bytes),
-        Ok(Ok(1..)) | Err(1) => Err(error(ErrorKind::Maximum, "65536").into()),
-        _ => Err(error(ErrorKind::Minimum, "1").into()),
+pub struct MaxBytes(usize);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for MaxBytes {
+    type Error = Failure;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> Outcome<Self> {
+        let error = |kind, bound: &str| Error::new(kind).bound(bound).at("max_bytes");
+        let number = value.cast_exact::<PyInt>().map_err(|_| error(ErrorKind::Type, "integer"))?;
+        match native::integer(&number).map(usize::try_from) {
+            Ok(Ok(bytes @ 1..=MAX_CONSENSUS_BYTES)) => Ok(Self(bytes)),
+            Ok(Ok(1..)) | Err(1) => Err(error(ErrorKind::Maximum, "65536").into()),
+            _ => Err(error(ErrorKind::Minimum, "1").into()),
+        }
     }
 }
 

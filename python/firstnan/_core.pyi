@@ -1,0 +1,156 @@
+"""The native core. Public names are re-exported by `firstnan`; this stub is their documentation.
+
+Every refusal is a `firstnan.ContractError` that carries `kind`, `layer`, `pointer`, `bound`, `record` and `offset`,
+and never repeats a value. Formats: docs/canonical.md, docs/records.md.
+"""
+
+from typing import Any, Final, Literal, Protocol
+
+from firstnan._generated.records import (
+    IncidentReport,
+    RankInventory,
+    RunIdentity,
+    StageMessage,
+    StageTelemetry,
+    TrainingIncidentContract,
+    TrainingRunEvidence,
+)
+
+__all__ = [
+    "__version__",
+    "canonical_evidence",
+    "canonical_record",
+    "canonicalize",
+    "check",
+    "content_id",
+    "contract_digest",
+    "decode",
+    "encode",
+    "evidence_content_id",
+    "kinds",
+    "stage_message_from_bytes",
+    "triage",
+    "validate",
+    "validate_inventory_consensus",
+]
+
+class _Buffer(Protocol):
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+__version__: Final[str]
+
+def canonical_record(value: object, *, max_bytes: int = 65536) -> bytes:
+    """The bytes of the record profile: UTF-8, sorted names, integers only.
+
+    Args:
+        value: dict with str names, list, tuple, str, int, bool, None, Enum (its value) or dataclass (its fields);
+            subclasses count by their content, as in the json module.
+        max_bytes: bounds the output and each single string, 1 to 65,536.
+
+    Raises:
+        ContractError: a float, a lone surrogate, an integer beyond 64 bits, a cycle, depth above 16, more than 4,096
+            values, more than `max_bytes`, or a type that the profile has no form for.
+    """
+
+def contract_digest(value: object) -> str:
+    """SHA-256 of `canonical_record(value)` in lower-case hex.
+
+    Raises:
+        ContractError: as `canonical_record`.
+    """
+
+def canonical_evidence(value: object) -> bytes:
+    """The bytes of the evidence profile: ASCII, sorted names, floats as Python's repr.
+
+    Args:
+        value: dict with str names, list, tuple, str, int, float, bool, None, or a record of the evidence profile.
+
+    Raises:
+        TypeError: a type that the profile has no form for.
+        ContractError: a float that is not finite, an integer of more than 4,300 digits, a cycle, depth above 256, or two
+            names that come out as one text.
+        MemoryError: the bytes do not fit into memory.
+    """
+
+def content_id(prefix: str, payload: object) -> str:
+    """`PREFIX@sha256:HEX` over `canonical_evidence(payload)`.
+
+    Raises:
+        TypeError, ContractError, MemoryError: as `canonical_evidence`.
+    """
+
+def canonicalize(data: str | _Buffer, *, profile: Literal["record", "evidence"]) -> bytes:
+    """Any JSON value as text to its canonical bytes, without a Python object in between.
+
+    Releases the interpreter for long input; a buffer that is not `bytes` is copied first.
+
+    Raises:
+        ContractError: not strict JSON, or beyond the profile's bounds; `.offset` is the byte at fault.
+    """
+
+def decode(kind: str, data: str | _Buffer) -> Any:
+    """The record of a kind from JSON text, strictly: the whole input, exactly the record's names.
+
+    Args:
+        kind: one of `kinds()`.
+        data: UTF-8 without a byte order mark; white space and member order are free.
+
+    Raises:
+        ContractError: the layer that refuses first, shape, rule or wire, is `.layer`.
+    """
+
+def encode(record: object) -> bytes:
+    """The canonical bytes of a record in its own profile, after it is validated again.
+
+    Raises:
+        TypeError: not a record.
+        ContractError: the record was forced out of its bounds.
+    """
+
+def validate(kind: str, data: str | _Buffer) -> None:
+    """As `decode`, without building the record.
+
+    Raises:
+        ContractError: as `decode`.
+    """
+
+def kinds() -> tuple[str, ...]:
+    """The kinds that `decode` knows, sorted."""
+
+def check(index: int, record: object) -> None:
+    """Shape and rules of a record that is being constructed; the generated `__post_init__` calls it.
+
+    Raises:
+        TypeError: not an instance of the record's class, or a member is not of its concrete class.
+        ContractError: a field or a rule is broken.
+    """
+
+def triage(contract: TrainingIncidentContract, evidence: TrainingRunEvidence) -> IncidentReport:
+    """See `firstnan.triage_training_incident`.
+
+    Raises:
+        TypeError: an argument is not exactly of its class.
+        ContractError: the evidence is refused.
+    """
+
+def evidence_content_id(contract_content_id: str, evidence_id: str, stages: tuple[StageTelemetry, ...]) -> str:
+    """`training-incident-evidence@sha256:HEX` over `{contract_content_id, evidence_id, stages}`.
+
+    Raises:
+        TypeError: a stage is not exactly a StageTelemetry.
+        ContractError: a stage breaks its bounds.
+    """
+
+def validate_inventory_consensus(identity: RunIdentity, inventories: tuple[RankInventory, ...]) -> None:
+    """See `firstnan.validate_inventory_consensus`.
+
+    Raises:
+        ContractError: the ranks do not agree, or an argument is not of its class.
+    """
+
+def stage_message_from_bytes(payload: bytes) -> StageMessage:
+    """The message of exactly these canonical bytes.
+
+    Raises:
+        ContractError: any other bytes, or not `bytes` at all.
+    """
