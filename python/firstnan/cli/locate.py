@@ -1,0 +1,78 @@
+"""Run the bad step of a bundle again and name the line where its first NaN and Inf are born.
+
+The step is imported from the working directory, or from what is installed, and run on the state and batch in the
+bundle. First it says whether the counts of that run are those of the bundle: on another machine, or with other code,
+they need not be. The exit code is 1 where they are not. Needs jax, and runs the code of the step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from firstnan.cli.incident import read_bundle
+from firstnan.cli.output import CAUSE, count, say, say_json, waiting
+from firstnan.cli.refusal import Misuse, Refused
+from firstnan.errors import ContractError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("bundle", metavar="BUNDLE", help="the folder of an incident bundle")
+    parser.add_argument("--step", metavar="MODULE:FUNCTION", required=True, help="the step that was given to run")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    bundle = read_bundle(arguments.bundle)
+    step = imported(arguments.step)
+    from firstnan.jax.births.replay import replay
+
+    try:
+        with waiting("running the step, equation by equation"):
+            replayed = replay(bundle, step)
+    except ContractError as error:
+        raise Refused(error, arguments.bundle) from None
+    except Exception as error:
+        raise Misuse(f"{arguments.step} raised {type(error).__name__} on the state and batch of the bundle") from error
+    located = replayed.located
+    if arguments.json:
+        differing = [leaf.to_json() for leaf in replayed.differing]
+        say_json({"same_counts": replayed.same_counts, "differing": differing, "located": located.to_json()})
+        return 0 if replayed.same_counts else 1
+    if replayed.same_counts:
+        say(f"step {bundle.incident.step_id} reproduced: every count is that of the bundle")
+    else:
+        say(f"step {bundle.incident.step_id} NOT reproduced: {count(len(replayed.differing))} leaves have other counts here")
+        for leaf in replayed.differing:
+            say(f"  {leaf.stage} {leaf.path}: {count(leaf.nonfinite)} non-finite of {count(leaf.checked)} here")
+    for line in str(located).splitlines():
+        say(line.replace(f"{os.getcwd()}{os.sep}", ""))
+    say(CAUSE)
+    return 0 if replayed.same_counts else 1
+
+
+def imported(name: str) -> Callable[..., Any]:
+    """The function of a MODULE:FUNCTION.
+
+    Raises:
+        Misuse: there is none, or importing the module fails.
+    """
+    module_name, colon, path = name.partition(":")
+    if not module_name or not colon or not path:
+        raise Misuse("--step takes MODULE:FUNCTION")
+    # As `python -m` does, so that a script in the working directory is found.
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except Exception as error:
+        raise Misuse(f"{name} cannot be imported: {type(error).__name__}") from error
+    if not callable(found):
+        raise Misuse(f"{name} is no function")
+    function: Callable[..., Any] = found
+    return function
