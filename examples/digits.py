@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import matplotlib
 import numpy as np
@@ -28,7 +29,6 @@ from rich.console import Console
 from rich.progress import Progress
 from sklearn.datasets import load_digits
 
-import jax
 from firstnan import STAGES, TrainingIncidentContract
 from firstnan.cli import main as firstnan_command
 from firstnan.jax import RunResult, StepSummary, count_stages, run

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from firstnan.supervisor import default_config, launch
 from observed import LIMIT_S, Run
+
+from firstnan.supervisor import default_config, launch
 
 
 @pytest.fixture(scope="session")

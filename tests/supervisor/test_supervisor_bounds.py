@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import firstnan
 import pytest
-from firstnan.supervisor import default_config, launch
 from observed import LIMIT_S, is_running
+
+import firstnan
+from firstnan.supervisor import default_config, launch
 
 STARTED = {"event": "started", "monotonic_s": 1.5, "pid": 7, "backend": "cpu", "device_count": 1}
 COMPLETED = {"event": "completed", "monotonic_s": 2.5, "step": 8, "state_hash": "0" * 64}

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from typing import Any
 
-import firstnan
 import pytest
+
+import firstnan
 from firstnan.supervisor import default_config, launch
 
 DEFAULTS = {

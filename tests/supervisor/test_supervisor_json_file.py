@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import firstnan
 import pytest
-from firstnan.supervisor import atomic_json, digest, worker
 from hypothesis import given
 from hypothesis import strategies as st
+
+import firstnan
+from firstnan.supervisor import atomic_json, digest, worker
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

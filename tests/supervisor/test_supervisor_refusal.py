@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -10,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from firstnan.supervisor import default_config, launch, worker
-from firstnan.supervisor.worker import CheckpointRefused, Regression, canonical, digest, read_checkpoint, restore
 from observed import LIMIT_S, Run
+
+from firstnan.supervisor import default_config, launch
+from firstnan.supervisor.worker import CheckpointRefused, Regression, canonical, digest, read_checkpoint, restore
 
 Checkpoint = dict[str, Any]
 
@@ -24,7 +26,7 @@ def sealed(**changes: Any) -> Callable[[Checkpoint], bytes]:
         rest = {**checkpoint, **changes}
         del rest["checksum"]
         text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
-        rest["checksum"] = worker.hashlib.sha256(text.encode()).hexdigest()
+        rest["checksum"] = hashlib.sha256(text.encode()).hexdigest()
         return json.dumps(rest).encode()
 
     return tamper

@@ -6,10 +6,11 @@ import hashlib
 import json
 from pathlib import Path
 
-import firstnan
 import pytest
-from firstnan.supervisor import default_config, digest, drill, launch
 from observed import LIMIT_S, Run, is_running, workers_of
+
+import firstnan
+from firstnan.supervisor import default_config, digest, drill, launch
 
 
 def test_completed_run(whole: Run) -> None:
@@ -56,12 +57,10 @@ def test_checkpoint(whole: Run) -> None:
     assert checkpoint.pop("checksum") == digest(checkpoint)
 
 
-def test_same_seed_same_states_other_seed_other_states(whole: Run, tmp_path: Path) -> None:
-    same = Run(tmp_path, launch(tmp_path, default_config(steps=4), LIMIT_S))
-    hashes = [event["state_hash"] for event in whole.events("progress")]
-    assert [event["state_hash"] for event in same.events("progress")] == hashes[:4]
+def test_other_seed_other_states(whole: Run, tmp_path: Path) -> None:
+    hashes = {event["state_hash"] for event in whole.events("progress")}
     other = Run(tmp_path, launch(tmp_path, default_config(steps=4, seed=4), LIMIT_S))
-    assert not {event["state_hash"] for event in other.events("progress")} & set(hashes)
+    assert not {event["state_hash"] for event in other.events("progress")} & hashes
 
 
 def test_fail_after(tmp_path: Path) -> None:
