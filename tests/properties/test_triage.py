@@ -47,6 +47,7 @@ TEXTS = ["", "a", "a\n", "\ud800", "team:a", "OBSERVED", "NOT_RUN", *firstnan.ST
 FORCED = st.one_of(st.sampled_from(NUMBERS), st.sampled_from(TEXTS), st.sampled_from([None, (), [], {}, b"a"]))
 
 
+@settings(max_examples=settings.default.max_examples * 2)
 @given(st.sampled_from(FIRST).flatmap(incidents), st.data())
 def test_forced_fields_are_seen(incident, data):
     contract, evidence = map(json.dumps, incident)

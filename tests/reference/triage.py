@@ -29,9 +29,8 @@ def triage_training_incident(contract, evidence):
     if type(contract) is not TrainingIncidentContract or type(evidence) is not TrainingRunEvidence:
         raise TypeError("contract and evidence")
     # Validated again, since a frozen dataclass can be forced.
-    contract = replace(contract)
-    evidence = replace(evidence, stages=tuple(map(replace, evidence.stages)))
-    stages = evidence.stages
+    contract, evidence = replace(contract), replace(evidence)
+    stages = [replace(stage) for stage in evidence.stages]
     contract_id = contract.content_id
     refuse_unless(evidence.contract_content_id == contract_id, "another contract")
     refuse_unless(tuple(stage.stage for stage in stages) == STAGES, "order")
