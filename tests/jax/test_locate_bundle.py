@@ -1,13 +1,12 @@
-"""`firstnan locate`: from a bundle on disk and the name of the step to the line, in a process of its own."""
+"""`firstnan locate`: from a bundle on disk and the name of the step to the line."""
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
 from steps import SCENARIOS, initial, make_step
 
+from firstnan.cli import main
 from firstnan.jax import run
 
 TRAINING = """import steps
@@ -27,32 +26,33 @@ def broken(state, batch):
 def place(tmp_path_factory, contract):
     """A working directory with the user's module, and the bundle of a held step."""
     place = tmp_path_factory.mktemp("locate")
-    (place / "training.py").write_text(TRAINING)
+    (place / "norm_training.py").write_text(TRAINING)
     scenario = SCENARIOS["norm_at_zero"]()
     result = run(make_step(scenario), initial(scenario), scenario.batches, contract=contract, bundle_dir=place)
     result.bundle.rename(place / "incident")
     return place
 
 
-def located(place, step, *options):
-    folder = os.path.dirname(__file__)
-    done = subprocess.run(
-        [sys.executable, "-m", "firstnan", "locate", "incident", "--step", step, *options],
-        cwd=place,
-        env=os.environ | {"PYTHONPATH": folder},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture
+def located(place, monkeypatch, capsys):
+    """Runs the command in that directory, as a process that starts there would."""
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "norm_training", raising=False)
+
+    def run(step, *options):
+        code = main(["locate", "incident", "--step", step, *options])
+        return code, *capsys.readouterr()
+
+    return run
 
 
-def test_the_line_from_a_bundle(place):
-    code, text, _ = located(place, "training:step")
+def test_the_line_from_a_bundle(located):
+    code, text, _ = located("norm_training:step")
     assert code == 0
     assert text.startswith("step 3 reproduced: every count is that of the bundle\n")
     assert "first Inf: div, " in text
-    code, text, _ = located(place, "training:step", "--json")
+    code, text, _ = located("norm_training:step", "--json")
     found = json.loads(text)
     assert (code, found["same_counts"], found["differing"]) == (0, True, [])
     birth = found["located"]["first_inf"]
@@ -60,27 +60,27 @@ def test_the_line_from_a_bundle(place):
     assert found["located"]["first_nan"]["reaches"] == ["output 0/0", "backward", "optimizer 0"]
 
 
-def test_another_step_does_not_reproduce_it(place):
-    code, text, _ = located(place, "training:other")
+def test_another_step_does_not_reproduce_it(located):
+    code, text, _ = located("norm_training:other")
     assert code == 1
     assert text.startswith("step 3 NOT reproduced: ")
     assert "nothing non-finite" in text
-    code, text, _ = located(place, "training:other", "--json")
+    code, text, _ = located("norm_training:other", "--json")
     assert (code, json.loads(text)["same_counts"]) == (1, False)
 
 
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        ("training", "MODULE:FUNCTION"),
-        ("training:absent", "cannot be imported: AttributeError"),
+        ("norm_training", "MODULE:FUNCTION"),
+        ("norm_training:absent", "cannot be imported: AttributeError"),
         ("absent:step", "cannot be imported: ModuleNotFoundError"),
-        ("training:number", "is no function"),
-        ("training:broken", "raised RuntimeError"),
+        ("norm_training:number", "is no function"),
+        ("norm_training:broken", "raised RuntimeError"),
     ],
 )
-def test_a_step_that_cannot_be_run(place, step, words):
-    code, text, complaint = located(place, step)
+def test_a_step_that_cannot_be_run(located, step, words):
+    code, text, complaint = located(step)
     assert (code, text) == (2, "")
     assert words in complaint
     assert "secret" not in complaint

@@ -126,6 +126,31 @@ def test_of_two_births_the_one_that_is_kept():
     assert births(step, jnp.array([0.0, 1.0]))[1] == Told("div", "forward", "return dropped + 1 / x  # kept")
 
 
+def test_of_two_births_in_one_array_the_one_whose_elements_are_kept():
+    def step(x):
+        both = -jnp.concatenate([jnp.log(x), 1 / x])
+        return jnp.where(x == 0, jnp.flip(both)[:2], 0.0)
+
+    assert births(step, jnp.array([0.0, 1.0])) == (None, None)
+    assert births(step, jnp.array([0.0, 0.0]))[1].primitive == "div"
+
+    def scanned(xs):
+        return lax.scan(lambda c, x: (c, 1 / x), 0.0, xs)[1][3]
+
+    assert births(scanned, jnp.array([1.0, 0.0, 1.0, 0.0]))[1].iteration == (3,)
+
+
+@pytest.mark.parametrize("mode", ["fill", "clip"])
+def test_what_a_gather_fills_in(mode):
+    def step(table, ids):
+        return jnp.take(jnp.log(table), ids, axis=0, mode=mode)  # take
+
+    nan, inf = births(step, jnp.array([1.0, 0.0, 2.0]), jnp.array([0, 1, 9]))
+    assert inf.primitive == "log"
+    assert (nan and nan.primitive) == ("gather" if mode == "fill" else None)
+    assert births(step, jnp.array([1.0, 0.0, 2.0]), jnp.array([0, 2, 2])) == (None, None)
+
+
 def test_an_infinity_of_the_program_is_deliberate():
     mask = np.array([0.0, -np.inf, 0.0], np.float32)
     for masked in (

@@ -1,11 +1,14 @@
 """Where a NaN or an Inf is born: the first equation of a step's jaxpr that makes one which reaches an output.
 
 cells        a value with what is known of it: its flags, the arguments behind it, the equations its NaN or Inf came by
-masks        which elements of an equation's output no input accounts for
+owners       which elements of an equation's output come from which elements of its inputs, and which are born
+operands     what is kept of a birth's inputs and outputs
 interpreter  walks a jaxpr equation by equation over cells, into every call and loop
+stacking     elements of a scanned array, and the array of them
 execution    how an equation is carried out: as it stands, or on every shard of a shard_map
 sources      the user's line of an equation, and the sweep of differentiation it belongs to
 findings     what `locate` returns
 report       from the cells of the outputs back to the births
 finder       `locate`
+replay       the step of an incident bundle once more, its counts compared, then located
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -14,6 +15,8 @@ from jax.extend.core import Jaxpr, JaxprEqn, Var
 from firstnan.jax.births.findings import Operand
 
 Kind = Literal["nan", "inf"]
+NAN_CONSTANT = -1
+"""The owner of a NaN that the program has as a constant, and that no value of the step has let in yet."""
 
 
 class Scope:
@@ -99,17 +102,18 @@ class Link:
 class Cell:
     """A value. `arguments` and `counted` are bit sets: the arguments it depends on, the counted leaves it tells of.
 
-    A cell that depends on no argument is a constant of the program.
+    A cell that depends on no argument is a constant of the program. `links` are those that its non-finite elements come
+    by, by number; `owners` says which of them each element does.
     """
 
-    __slots__ = ("arguments", "counted", "has_inf", "has_nan", "inf", "nan", "value")
+    __slots__ = ("_owners", "arguments", "counted", "has_inf", "has_nan", "links", "value")
 
     def __init__(self, value: Any, arguments: int = 0, counted: int = 0) -> None:
         self.value = value
         self.arguments = arguments
         self.counted = counted
-        self.nan: Link | None = None
-        self.inf: Link | None = None
+        self.links: dict[int, Link] = {}
+        self._owners: Any = None
         self.has_nan = self.has_inf = False
         if is_inexact(value):
             host = np.asarray(value)
@@ -124,20 +128,26 @@ class Cell:
     def has(self, kind: Kind) -> bool:
         return self.has_nan if kind == "nan" else self.has_inf
 
-    def link(self, kind: Kind) -> Link | None:
-        return self.nan if kind == "nan" else self.inf
+    @property
+    def owners(self) -> Any:
+        """int32 of the value's shape: a link's number; 0 where finite, deliberate or come in; `NAN_CONSTANT`."""
+        if self._owners is not None:
+            return self._owners
+        owners = np.zeros(np.shape(self.value), np.int32)
+        if self.has_nan and not self.arguments:
+            owners[np.isnan(np.asarray(self.value))] = NAN_CONSTANT
+        return owners
 
-    def set_link(self, link: Link) -> None:
-        if link.kind == "nan":
-            self.nan = link
-        else:
-            self.inf = link
+    def own(self, owners: Any, links: Mapping[int, Link]) -> None:
+        """Says which links the elements come by; of those given, the ones that own an element are kept."""
+        self._owners = owners
+        self.links = {number: links[number] for number in np.unique(owners).tolist() if number > 0}
 
-    def part(self, value: Any) -> Cell:
-        """A cell of a part of this value, or of it in another form."""
+    def part(self, value: Any, owners: Any) -> Cell:
+        """A cell of some of this value's elements, or of all in another form, with the owners of each."""
         cell = Cell(value, self.arguments, self.counted)
-        cell.nan = (self.nan or self.inf) if cell.has_nan else None
-        cell.inf = self.inf if cell.has_inf else None
+        if not cell.finite:
+            cell.own(np.asarray(owners), self.links)
         return cell
 
 

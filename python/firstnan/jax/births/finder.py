@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from firstnan.jax.births.cells import Cell, Scope, is_inexact
 from firstnan.jax.births.findings import Entered, Located
 from firstnan.jax.births.interpreter import Walk, Where
-from firstnan.jax.births.masks import first_index, non_finite, operand
+from firstnan.jax.births.operands import first_index, non_finite, operand
 from firstnan.jax.births.report import Reached, first_birth
 from firstnan.jax.counts import StageCounts
 from firstnan.jax.paths import leaf_path, path_part

@@ -7,15 +7,16 @@ from itertools import islice
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
 
-from firstnan.jax.births.cells import Cell, Kind, Link, Scope, Site
+from firstnan.jax.births.cells import NAN_CONSTANT, Cell, Facts, Kind, Link, Scope, Site
 from firstnan.jax.births.execution import Execution, Plain, Sharded
-from firstnan.jax.births.masks import Flow, facts_of
+from firstnan.jax.births.operands import facts_of
+from firstnan.jax.births.owners import MOVING, groups_of_made, groups_of_moved, moved_owners
 from firstnan.jax.births.stacking import stack, take
 
 _COUNT = "_device_row"
-_IDENTITIES = ("copy", "pcast", "pvary", "stop_gradient")
 _CALLS = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
@@ -86,34 +87,28 @@ class Walk:
     def carry_out(self, eqn: JaxprEqn, ins: list[Cell], where: Where) -> list[Cell]:
         """An equation as one operation, and what becomes non-finite in it."""
         values = where.execution.bind(eqn, [cell.value for cell in ins])
-        if eqn.primitive.name in _IDENTITIES:
-            return [cell.part(value) for cell, value in zip(ins, values, strict=True)]
         outs = [_together(value, ins) for value in values]
-        for out in outs:
-            for kind in _kinds(out):
-                self.attribute(kind, eqn, ins, values, out, where)
+        if all(out.finite for out in outs):
+            return outs
+        moving = eqn.primitive.name in MOVING
+        owners = moved_owners(eqn, ins, outs, where.execution) if moving else [out.owners for out in outs]
+        for out, of_out in zip(outs, owners, strict=True):
+            if out.finite:
+                continue
+            groups = groups_of_moved(out, of_out) if moving else groups_of_made(eqn, ins, out)
+            links = {number: link for cell in ins for number, link in cell.links.items()}
+            for group in groups:
+                if group.born or group.parents:
+                    facts = facts_of(group.elements, ins, values, out) if group.born else None
+                    link = self.linked(group.kind, Site(eqn, where.scope), where, group.parents, facts)
+                    links[link.number] = link
+                    of_out[group.elements] = link.number
+            out.own(np.maximum(of_out, NAN_CONSTANT), links)
         return outs
 
-    def attribute(self, kind: Kind, eqn: JaxprEqn, ins: list[Cell], values: list[Any], out: Cell, where: Where) -> None:
-        """Links an output to the inputs that its NaN or Inf came from, or notes that it was born here.
-
-        An infinity made of constants alone is deliberate. A NaN constant explains no NaN: where it is first let into a
-        value that depends on the arguments, it is born.
-        """
-        flow = Flow(eqn, ins, out)
-        same = flow.sources(kind, kind)
-        constants_explain = kind == "inf" or not out.arguments
-        explaining = [cell for cell in same if constants_explain or cell.arguments or cell.nan]
-        born = not flow.all_explained(kind, explaining) and (kind == "nan" or out.arguments != 0)
-        links = [cell.link(kind) for cell in same]
-        if kind == "nan":
-            links += [cell.inf for cell in flow.sources("nan", "inf")]
-        parents = tuple(dict.fromkeys(link for link in links if link is not None))
-        if not born and not parents:
-            return
+    def linked(self, kind: Kind, site: Site, where: Where, parents: tuple[Link, ...], facts: Facts | None) -> Link:
         self._links += 1
-        facts = facts_of(kind, ins, values, out) if born else None
-        out.set_link(Link(self._links, kind, Site(eqn, where.scope), where.iteration, parents, facts))
+        return Link(self._links, kind, site, where.iteration, parents, facts)
 
     def count(self, eqn: JaxprEqn, ins: list[Cell], where: Where) -> list[Cell]:
         """The counting of one leaf by `count_stages`: what its row, then the step's counts, tell of."""
@@ -146,23 +141,13 @@ class Walk:
         carry, rows = ins[consts:over], []
         order = reversed(range(length)) if params["reverse"] else range(length)
         for n in order:
-            xs = [cell.part(take(cell.value, n, execution.lead)) for cell in ins[over:]]
+            xs = [cell.part(take(cell.value, n, execution.lead), take(cell.owners, n, execution.lead)) for cell in ins[over:]]
             outs = iter(self.iterate(eqn, params["jaxpr"], [*ins[:consts], *carry, *xs], n, where))
             carry = list(islice(outs, params["num_carry"]))
             rows.append(list(outs))
         if params["reverse"]:
             rows.reverse()
-        return [*carry, *(self.stacked(eqn, list(column), where) for column in zip(*rows, strict=True))]
-
-    def stacked(self, eqn: JaxprEqn, rows: list[Cell], where: Where) -> Cell:
-        """The outputs of all iterations as one cell."""
-        whole = _together(stack([row.value for row in rows], where.execution.lead), rows)
-        for kind in _kinds(whole):
-            links = tuple(dict.fromkeys(link for row in rows if (link := row.link(kind)) is not None))
-            if links:
-                self._links += 1
-                whole.set_link(Link(self._links, kind, Site(eqn, where.scope), where.iteration, links))
-        return whole
+        return [*carry, *(_stacked(column, execution.lead) for column in zip(*rows, strict=True))]
 
     def while_loop(self, eqn: JaxprEqn, ins: list[Cell], where: Where) -> list[Cell] | None:
         """None where shards disagree on whether to go on, so that no common order of equations exists."""
@@ -182,11 +167,12 @@ class Walk:
 
     def shard_map(self, eqn: JaxprEqn, ins: list[Cell], where: Where) -> list[Cell]:
         execution = Sharded(eqn)
-        shards = execution.enter([cell.value for cell in ins])
+        shards = zip(execution.enter([cell.value for cell in ins]), execution.enter([cell.owners for cell in ins]), strict=True)
         inner = Where(where.scope.inner(eqn, eqn.params["jaxpr"]), where.iteration, execution)
-        cells = [cell.part(value) for cell, value in zip(ins, shards, strict=True)]
+        cells = [cell.part(*shard) for cell, shard in zip(ins, shards, strict=True)]
         outs = self.walk(eqn.params["jaxpr"], [], cells, inner)
-        return [out.part(value) for out, value in zip(outs, execution.leave([out.value for out in outs]), strict=True)]
+        wholes = zip(execution.leave([out.value for out in outs]), execution.leave([out.owners for out in outs]), strict=True)
+        return [out.part(*whole) for out, whole in zip(outs, wholes, strict=True)]
 
     def counting(self, jaxpr: Jaxpr) -> bool:
         """Whether `count_stages` counts somewhere in a jaxpr, so that it has to be walked."""
@@ -218,9 +204,13 @@ def _together(value: Any, ins: Sequence[Cell]) -> Cell:
     return Cell(value, arguments, counted)
 
 
-def _kinds(cell: Cell) -> list[Kind]:
-    kinds: tuple[Kind, Kind] = ("inf", "nan")
-    return [kind for kind in kinds if cell.has(kind)]
+def _stacked(rows: Sequence[Cell], axis: int) -> Cell:
+    """An output of all iterations of a loop as one cell."""
+    whole = _together(stack([row.value for row in rows], axis), rows)
+    if not whole.finite:
+        links = {number: link for row in rows for number, link in row.links.items()}
+        whole.own(np.stack([row.owners for row in rows], axis), links)
+    return whole
 
 
 def _jaxprs(eqn: JaxprEqn) -> list[Jaxpr]:

@@ -21,7 +21,7 @@ class Reached:
 
     @property
     def links(self) -> list[Link]:
-        return [link for link in (self.cell.nan, self.cell.inf) if link is not None]
+        return list(self.cell.links.values())
 
 
 def first_birth(kind: Kind, reached: Sequence[Reached], arguments: Sequence[str]) -> Birth | None:
