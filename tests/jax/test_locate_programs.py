@@ -57,6 +57,15 @@ def test_a_while_loop():
     assert births(step, jnp.float32(1)) == (None, Told("div", "forward", "return n + 1, 1.0 / (3.0 - n) + x  # reciprocal", (3,)))
 
 
+def test_a_while_loop_whose_lanes_end_apart_is_one_equation():
+    def step(x):
+        return lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] / s[0]), (x, x))[1]
+
+    nan, inf = births(jax.vmap(step), jnp.array([1.0, 0.0, 2.0]))
+    assert (nan.primitive, inf) == ("while", None)
+    assert "lax.while_loop(" in nan.text
+
+
 def test_the_branch_that_was_taken():
     def step(which, x):
         branches = [lambda x: jnp.log(x - x), lambda x: jnp.sqrt(-x)]  # branches

@@ -27,8 +27,8 @@ class Plain:
         return value
 
     def agreed(self, value: Any) -> Any:
-        """A scalar as a Python number; None where shards disagree."""
-        return np.asarray(value).item()
+        """A scalar as a Python number; None where shards, or the lanes of a vmap, may disagree."""
+        return np.asarray(value).item() if np.ndim(value) == 0 else None
 
 
 class Sharded:

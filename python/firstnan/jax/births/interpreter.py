@@ -150,7 +150,7 @@ class Walk:
         return [*carry, *(_stacked(column, execution.lead) for column in zip(*rows, strict=True))]
 
     def while_loop(self, eqn: JaxprEqn, ins: list[Cell], where: Where) -> list[Cell] | None:
-        """None where shards disagree on whether to go on, so that no common order of equations exists."""
+        """None where shards, or the lanes of a vmap, decide by themselves whether to go on: there is no common order then."""
         params = eqn.params
         tests, body = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
         carry = ins[body:]
