@@ -1,9 +1,11 @@
-//! Copies `schemas/` to `OUT_DIR/schemas`, from where maturin puts it into the wheel below the package.
+//! Tells the crate what Python it is built for, and copies `schemas/` to `OUT_DIR/schemas`, from where maturin puts it
+//! into the wheel below the package.
 
 use std::path::Path;
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
+    pyo3_build_config::use_pyo3_cfgs();
     let source = Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../../schemas");
     let target = Path::new(&env::var_os("OUT_DIR").unwrap_or_default()).join("schemas");
     println!("cargo::rerun-if-changed={}", source.display());

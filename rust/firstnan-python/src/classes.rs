@@ -1,6 +1,6 @@
 //! The Python classes of the records and enums, looked up once.
 
-use firstnan_core::{CHOICES, Choice, FieldInfo, RECORDS, RecordInfo};
+use firstnan_core::{CHOICES, Choice, FieldInfo, FieldType, RECORDS, RecordInfo};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -20,6 +20,8 @@ pub struct RecordClass {
     pub new: ffi::newfunc,
     /// The names of the fields, interned, in the order of the schema.
     pub names: Vec<Py<PyString>>,
+    /// Do its fields hold scalars only: no array, record or enum member?
+    pub flat: bool,
     /// The fields in canonical order, each with the bytes before its value: `{"a":`, then `,"b":`.
     pub sorted: Vec<(usize, Vec<u8>)>,
 }
@@ -99,8 +101,18 @@ impl RecordClass {
             new: native::constructor(&class)?,
             class: class.unbind(),
             names: info.fields.iter().map(intern).collect(),
+            flat: info.fields.iter().all(|field| is_scalar(&field.kind)),
             sorted: info.sorted.iter().enumerate().map(prefix).collect(),
         })
+    }
+}
+
+fn is_scalar(kind: &FieldType) -> bool {
+    match kind {
+        FieldType::Text | FieldType::Integer | FieldType::Real | FieldType::Boolean => true,
+        FieldType::Choice(choice) => choice.name.is_empty(),
+        FieldType::Optional(inner) => is_scalar(inner),
+        FieldType::Array(_) | FieldType::Record(_) | FieldType::Union(_) => false,
     }
 }
 

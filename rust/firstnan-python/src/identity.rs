@@ -48,6 +48,7 @@ pub fn canonicalize<'py>(data: &Bound<'py, PyAny>, profile: &str) -> Outcome<Bou
 }
 
 /// `max_bytes`: exactly an int, 1 to 65,536.
+#[derive(Clone, Copy)]
 pub struct MaxBytes(usize);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for MaxBytes {

@@ -128,25 +128,25 @@ const FLAT_ENTRIES: usize = 32;
 /// Lends the entries of an exact dict that is small and holds scalars only, without taking a reference to any; None for
 /// any other dict, or where that is what it lent to says. What it lends to must run no Python code, which [`FlatEntry`]
 /// gives no other occasion for than [`FlatEntry::text`] says.
+///
+/// Always None on free-threaded builds: a critical section ends early where a lock inside it is waited for.
 #[inline]
 pub fn flat<'py, R>(dict: &Bound<'py, PyDict>, lend: impl FnOnce(&[FlatEntry<'_, 'py>]) -> Option<R>) -> Option<R> {
-    if dict.len() > FLAT_ENTRIES {
+    if cfg!(Py_GIL_DISABLED) || dict.len() > FLAT_ENTRIES {
         return None;
     }
     let py = dict.py();
-    with_critical_section(dict, || {
-        let mut entries = ArrayVec::<FlatEntry<'_, 'py>, FLAT_ENTRIES>::new();
-        let (mut position, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the object is a dict, and nothing that could change it runs until `lend` returns: no Python code, and
-        // no other thread, by the GIL or the critical section. So keys and values live for as long, by its references.
-        while unsafe { ffi::PyDict_Next(dict.as_ptr(), &raw mut position, &raw mut key, &raw mut value) } != 0 {
-            // SAFETY: as above.
-            let (name, value) = unsafe { (Borrowed::from_ptr(py, key), Borrowed::from_ptr(py, value)) };
-            name.cast_exact::<PyString>().ok()?;
-            entries.try_push(FlatEntry { name, value: scalar(value)? }).ok()?;
-        }
-        lend(&entries)
-    })
+    let mut entries = ArrayVec::<FlatEntry<'_, 'py>, FLAT_ENTRIES>::new();
+    let (mut position, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
+    // SAFETY: the object is a dict, and nothing that could change it runs until `lend` returns: no Python code, and no
+    // other thread, by the GIL. So keys and values live for as long, by the dict's references.
+    while unsafe { ffi::PyDict_Next(dict.as_ptr(), &raw mut position, &raw mut key, &raw mut value) } != 0 {
+        // SAFETY: as above.
+        let (name, value) = unsafe { (Borrowed::from_ptr(py, key), Borrowed::from_ptr(py, value)) };
+        name.cast_exact::<PyString>().ok()?;
+        entries.try_push(FlatEntry { name, value: scalar(value)? }).ok()?;
+    }
+    lend(&entries)
 }
 
 /// [`flat`] on the attributes of an instance, if they are these names in this order.
@@ -164,7 +164,8 @@ pub fn flat_attributes<'py, R>(
 }
 
 /// None for any other object, and for a str with a lone surrogate.
-#[inline]
+#[expect(clippy::inline_always, reason = "returned in memory, each value costs a stall: measured")]
+#[inline(always)]
 fn scalar<'a>(object: Borrowed<'a, '_, PyAny>) -> Option<Scalar<'a>> {
     if let Ok(text) = object.cast_exact::<PyString>() {
         let mut length = 0;

@@ -229,8 +229,9 @@ impl<'py> Walk<'py> {
             return Err(self.unsupported());
         }
         let open = Open::new(object, outer)?;
-        if let Some(outcome) =
-            native::flat_attributes(object, &record.names, |values| self.flat_record(record, values, open.depth))
+        if record.flat
+            && let Some(outcome) =
+                native::flat_attributes(object, &record.names, |values| self.flat_record(record, values, open.depth))
         {
             return outcome;
         }
