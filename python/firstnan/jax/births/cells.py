@@ -141,7 +141,8 @@ class Cell:
     def own(self, owners: Any, links: Mapping[int, Link]) -> None:
         """Says which links the elements come by; of those given, the ones that own an element are kept."""
         self._owners = owners
-        self.links = {number: links[number] for number in np.unique(owners).tolist() if number > 0}
+        present = np.flatnonzero(np.bincount(np.maximum(owners, 0).ravel()))
+        self.links = {number: links[number] for number in present.tolist() if number > 0}
 
     def part(self, value: Any, owners: Any) -> Cell:
         """A cell of some of this value's elements, or of all in another form, with the owners of each."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any, Literal
 
 Sweep = Literal["forward", "derivative", "transpose"]
@@ -82,7 +83,8 @@ class Birth:
     @property
     def chain(self) -> tuple[str, ...]:
         """Arguments, the equations from the birth on, and outputs, as text."""
-        equations = [f"{place.primitive} ({place.at})" for place in self.path]
+        runs = groupby(f"{place.primitive} ({place.at})" for place in self.path)
+        equations = [text if (times := len(list(run))) == 1 else f"{text} {times} times" for text, run in runs]
         return (", ".join(self.sources) or "constants", *equations, ", ".join(self.reaches))
 
     def __str__(self) -> str:

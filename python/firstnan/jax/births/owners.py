@@ -52,10 +52,10 @@ class Group(NamedTuple):
 def moved_owners(eqn: JaxprEqn, ins: Sequence[Cell], outs: Sequence[Cell], execution: Execution) -> list[Any]:
     """The owners of the outputs of an equation of `MOVING`; `_FILLED` where it made the element itself."""
     bad = [cell for cell in ins if not cell.finite]
-    owner = {number for cell in bad for number in np.unique(cell.owners[~np.isfinite(np.asarray(cell.value))]).tolist()}
-    if len(owner) == 1 and eqn.primitive.name != "gather":
+    owned = [cell.owners[~np.isfinite(np.asarray(cell.value))] for cell in bad]
+    number = int(owned[0][0]) if owned else 0
+    if owned and all((part == number).all() for part in owned) and eqn.primitive.name != "gather":
         # The common case needs no second run of the equation, which would have to be compiled.
-        number = owner.pop()
         return [np.where(np.isfinite(np.asarray(out.value)), 0, number) for out in outs]
     if eqn.params.get("mode") == GatherScatterMode.FILL_OR_DROP:
         eqn = eqn.replace(params=eqn.params | {"fill_value": _FILLED})
@@ -107,15 +107,27 @@ def _by_element(kind: Kind, elements: Any, eqn: JaxprEqn, ins: Sequence[Cell], o
         columns.append(np.where(here, np.maximum(_spread(cell.owners, shape), 0), 0)[elements])
         links |= cell.links
     born = ~explained[elements] & _may_be_born(kind, out)
-    rows, which = np.unique(np.stack([born, *columns], -1), axis=0, return_inverse=True)
+    rows, which = _distinct(np.stack([born, *columns], -1))
     if len(rows) > _MOST_GROUPS:
-        rows, which = np.unique(born[:, None], axis=0, return_inverse=True)
+        rows, which = _distinct(born[:, None])
         everything = sorted({number for column in columns for number in column.tolist()})
         rows = np.concatenate([rows, np.tile(np.array(everything, np.int64), (len(rows), 1))], 1)
     for n, (is_born, *numbers) in enumerate(rows.tolist()):
         group = np.zeros(shape, bool)
         group[elements] = which.reshape(-1) == n
         yield Group(kind, group, bool(is_born), tuple(links[number] for number in dict.fromkeys(numbers) if number))
+
+
+def _distinct(rows: Any) -> tuple[Any, Any]:
+    """The different rows, and which of them each is. By columns: sorting whole rows takes many times as long."""
+    which = np.zeros(len(rows), np.int64)
+    for column in rows.T:
+        low, high = int(column.min()), int(column.max())
+        if low != high:
+            which = np.unique(which * (high - low + 1) + (column - low), return_inverse=True)[1].reshape(-1)
+    first = np.zeros(int(which.max()) + 1, np.int64)
+    first[which[::-1]] = np.arange(len(rows))[::-1]
+    return rows[first], which
 
 
 def _explains(cell: Cell, out: Cell) -> Any:
