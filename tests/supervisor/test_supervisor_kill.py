@@ -17,13 +17,13 @@ from observed import LIMIT_S, Run, is_running, wait_for, workers_of
 import firstnan
 from firstnan.supervisor import default_config, launch
 
-STEPS = {"steps": 1500, "checkpoint_every": 3}
+STEPS = {"steps": 1000, "checkpoint_every": 3}
 
 
 def kill_after_a_checkpoint(root: Path, before: bytes | None) -> None:
     """Kill the worker at a random moment after the checkpoint is no longer `before`."""
     wait_for(lambda: bytes_of(root / "checkpoint.json") not in (before, None))
-    time.sleep(random.uniform(0, 0.05))
+    time.sleep(random.uniform(0, 0.03))
     for pid in workers_of(root):
         os.kill(pid, signal.SIGKILL)
 
@@ -47,15 +47,19 @@ def test_run_killed_again_and_again_equals_one_never_killed(tmp_path: Path) -> N
                 kill_after_a_checkpoint(root, before)
             pieces.append(Run(root, running.result()))
 
-    assert [piece.record["returncode"] for piece in pieces] == [-9, -9, -9, 0]
+    assert [piece.record["returncode"] for piece in pieces] == [-9] * (len(pieces) - 1) + [0]
+    assert len(pieces) > 1
     for piece in pieces:
         assert all(event["state_hash"] == expected[event["step"]] for event in piece.events("progress"))
     assert checkpoint.read_bytes() == (whole.root / "checkpoint.json").read_bytes()
     assert sorted(path.name for path in root.iterdir()) == ["checkpoint.json", "config.json", "run.json", "worker.py"]
 
 
+# A shell starts its background jobs with SIGINT ignored, and children inherit that.
 SUPERVISE = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
 from firstnan.supervisor import default_config, launch
 launch(sys.argv[1], default_config(stall_at=3, stall_seconds=300), 300)
 """

@@ -69,14 +69,15 @@ def run_bounded(argv: Sequence[str], folder: Path, timeout: float, stdout: Sink,
                 _read(selector, min(POLL_S, max(0.0, due - time.monotonic())))
             wall_s = time.monotonic() - began
 
-            # Its leader is a zombie still, so the group's number cannot belong to anyone else.
-            _signal_group(process.pid, signal.SIGKILL)
+            # What the process wrote is in the pipes by now; a straggler may go on writing.
             drained = time.monotonic() + GRACE_S
             while _read(selector, 0.0) and time.monotonic() < drained:
                 pass
     finally:
+        # The leader is not reaped yet, so the group's number cannot belong to anyone else.
         _signal_group(process.pid, signal.SIGKILL)
         returncode = process.wait()
+        _await_end_of_group(process.pid)
     stdout.end()
     stderr.end()
     return Ended(returncode, timed_out, wall_s)
@@ -90,6 +91,15 @@ def _is_over(pid: int) -> bool:
 def _signal_group(group: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, number)
+
+
+def _await_end_of_group(group: int) -> None:
+    """Give a killed group its moment to die; a zombie that nobody reaps is not waited for beyond GRACE_S."""
+    end = time.monotonic() + GRACE_S
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        while time.monotonic() < end:
+            os.killpg(group, 0)
+            time.sleep(0.001)
 
 
 def _read(selector: selectors.BaseSelector, timeout: float) -> bool:
