@@ -95,6 +95,11 @@ kinds! {
     Consensus Rule "consensus" "does not agree with the other ranks",
 }
 
+/// May an error show this name of the input? Only a short word of letters, which no digest, path or line can hide in.
+pub fn is_plain_word(name: &str) -> bool {
+    (1..=32).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_')
+}
+
 #[derive(Clone, Debug, PartialEq)]
 struct Data {
     kind: ErrorKind,

@@ -16,6 +16,6 @@ mod record;
 mod shape;
 pub mod triage;
 
-pub use error::{Error, ErrorKind, Layer, Result};
+pub use error::{Error, ErrorKind, Layer, Result, is_plain_word};
 pub use generated::*;
 pub use record::{Builder, Choice, FieldInfo, FieldType, Located, Profile, Real, Record, RecordInfo, Value};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, is_plain_word};
 use crate::json::{Reader, Token};
 use crate::record::{Choice, Located, Real, Value};
 
@@ -223,7 +223,8 @@ impl ArrayShape {
         let mut items = Vec::new();
         while reader.next_element(&mut first)? {
             self.check_room(items.len()).map_err(|e| e.offset(offset))?;
-            items.push(item(reader).map_err(|e| e.at_index(items.len()))?);
+            let index = items.len();
+            items.push(located(reader, &mut item, |e| e.at_index(index))?);
         }
         self.check(items.len()).map_err(|e| e.offset(offset))?;
         Ok(items)
@@ -288,20 +289,33 @@ pub(crate) fn member<'a, T>(
     if slot.is_some() {
         reader.set_wire_fault(Error::new(ErrorKind::DuplicateName).offset(reader.offset()).at(name));
     }
-    *slot = Some(read(reader).map_err(|e| e.at(name))?);
+    *slot = Some(located(reader, read, |e| e.at(name))?);
     Ok(())
+}
+
+/// Reads below a place, so that an error learns of it, and so does a wire fault that waits in the reader.
+#[inline]
+fn located<'a, T>(
+    reader: &mut Reader<'a>,
+    read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
+    place: impl Fn(Error) -> Error,
+) -> Result<T> {
+    let waited = reader.has_wire_fault();
+    let result = read(reader).map_err(&place);
+    if !waited && let Some(fault) = reader.take_wire_fault() {
+        reader.set_wire_fault(place(fault));
+    }
+    result
 }
 
 pub(crate) fn required<T>(slot: Option<T>, name: &'static str) -> Result<T> {
     slot.ok_or_else(|| Error::new(ErrorKind::Required).at(name))
 }
 
-/// The name is shown only where it cannot carry a secret or break a line: a short plain word.
 #[cold]
 pub(crate) fn unknown_name(reader: &Reader<'_>, name: &str) -> Error {
-    let plain = name.len() <= 64 && !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     let error = Error::new(ErrorKind::UnknownName).offset(reader.offset());
-    if plain { error.at(name) } else { error }
+    if is_plain_word(name) { error.at(name) } else { error }
 }
 
 /// The tag of a union, looked up without moving the reader.

@@ -1,6 +1,6 @@
 //! From the core's error to the Python exception.
 
-use firstnan_core::{Error, ErrorKind, Located};
+use firstnan_core::{Error, ErrorKind, Located, is_plain_word};
 use pyo3::exceptions::{PyAttributeError, PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -35,11 +35,10 @@ impl Failure {
         self.map(|error| error.in_record(kind))
     }
 
-    /// Moves the error below a name of the user's, shown only where it cannot carry much or break a line.
+    /// Moves the error below a name of the user's, which stands as `?` where it may not be shown.
     #[cold]
     pub fn below(self, name: &str) -> Self {
-        let plain = name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        self.map(|error| error.at(if plain { name } else { "?" }))
+        self.map(|error| error.at(if is_plain_word(name) { name } else { "?" }))
     }
 }
 

@@ -115,7 +115,7 @@ impl<'a, 'py> FlatEntry<'a, 'py> {
 
     /// None where the name has a lone surrogate; then no entry may be used any more.
     pub fn text(&self) -> Option<&'a str> {
-        match scalar(self.name) {
+        match scalar(self.name, usize::MAX) {
             Some(Scalar::Text(text)) => Some(text),
             _ => None,
         }
@@ -129,9 +129,14 @@ const FLAT_ENTRIES: usize = 32;
 /// any other dict, or where that is what it lent to says. What it lends to must run no Python code, which [`FlatEntry`]
 /// gives no other occasion for than [`FlatEntry::text`] says.
 ///
-/// Always None on free-threaded builds: a critical section ends early where a lock inside it is waited for.
+/// A string of more than `max_points` code points is not encoded, but left to the other way. Always None on
+/// free-threaded builds: a critical section ends early where a lock inside it is waited for.
 #[inline]
-pub fn flat<'py, R>(dict: &Bound<'py, PyDict>, lend: impl FnOnce(&[FlatEntry<'_, 'py>]) -> Option<R>) -> Option<R> {
+pub fn flat<'py, R>(
+    dict: &Bound<'py, PyDict>,
+    max_points: usize,
+    lend: impl FnOnce(&[FlatEntry<'_, 'py>]) -> Option<R>,
+) -> Option<R> {
     if cfg!(Py_GIL_DISABLED) || dict.len() > FLAT_ENTRIES {
         return None;
     }
@@ -143,8 +148,8 @@ pub fn flat<'py, R>(dict: &Bound<'py, PyDict>, lend: impl FnOnce(&[FlatEntry<'_,
     while unsafe { ffi::PyDict_Next(dict.as_ptr(), &raw mut position, &raw mut key, &raw mut value) } != 0 {
         // SAFETY: as above.
         let (name, value) = unsafe { (Borrowed::from_ptr(py, key), Borrowed::from_ptr(py, value)) };
-        name.cast_exact::<PyString>().ok()?;
-        entries.try_push(FlatEntry { name, value: scalar(value)? }).ok()?;
+        fits(&*name.cast_exact::<PyString>().ok()?, max_points)?;
+        entries.try_push(FlatEntry { name, value: scalar(value, max_points)? }).ok()?;
     }
     lend(&entries)
 }
@@ -154,20 +159,28 @@ pub fn flat<'py, R>(dict: &Bound<'py, PyDict>, lend: impl FnOnce(&[FlatEntry<'_,
 pub fn flat_attributes<'py, R>(
     object: &Bound<'py, PyAny>,
     names: &[Py<PyString>],
+    max_points: usize,
     lend: impl FnOnce(&[FlatEntry<'_, 'py>]) -> R,
 ) -> Option<R> {
     let dict = instance_dict(object)?;
     let same = |entries: &[FlatEntry<'_, '_>]| {
         entries.len() == names.len() && entries.iter().zip(names).all(|(entry, name)| entry.name.as_ptr() == name.as_ptr())
     };
-    flat(&dict, |entries| same(entries).then(|| lend(entries)))
+    flat(&dict, max_points, |entries| same(entries).then(|| lend(entries)))
 }
 
-/// None for any other object, and for a str with a lone surrogate.
+/// None for a string of more code points.
+#[inline]
+fn fits(text: &Bound<'_, PyString>, max_points: usize) -> Option<()> {
+    (max_points == usize::MAX || text.code_point_len().is_ok_and(|points| points <= max_points)).then_some(())
+}
+
+/// None for any other object, for a str with a lone surrogate and for one of more code points.
 #[expect(clippy::inline_always, reason = "returned in memory, each value costs a stall: measured")]
 #[inline(always)]
-fn scalar<'a>(object: Borrowed<'a, '_, PyAny>) -> Option<Scalar<'a>> {
+fn scalar<'a>(object: Borrowed<'a, '_, PyAny>, max_points: usize) -> Option<Scalar<'a>> {
     if let Ok(text) = object.cast_exact::<PyString>() {
+        fits(&text, max_points)?;
         let mut length = 0;
         // SAFETY: the object is a str, and the result null with an error set, or its UTF-8 and the length of that.
         let start = unsafe { ffi::PyUnicode_AsUTF8AndSize(text.as_ptr(), &raw mut length) };

@@ -230,8 +230,9 @@ impl<'py> Walk<'py> {
         }
         let open = Open::new(object, outer)?;
         if record.flat
-            && let Some(outcome) =
-                native::flat_attributes(object, &record.names, |values| self.flat_record(record, values, open.depth))
+            && let Some(outcome) = native::flat_attributes(object, &record.names, self.max_bytes, |values| {
+                self.flat_record(record, values, open.depth)
+            })
         {
             return outcome;
         }
@@ -259,7 +260,7 @@ impl<'py> Walk<'py> {
     fn dict(&mut self, dict: &Bound<'py, PyDict>, outer: Option<&Open<'_>>) -> Outcome<()> {
         let open = Open::new(dict.as_any(), outer)?;
         self.check_items(dict.len())?;
-        let flat = native::flat(dict, |entries| self.flat_members(entries, open.depth));
+        let flat = native::flat(dict, self.max_bytes, |entries| self.flat_members(entries, open.depth));
         flat.unwrap_or_else(|| self.members(&native::entries(dict)?, &open))
     }
 
