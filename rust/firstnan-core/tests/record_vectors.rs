@@ -125,3 +125,16 @@ fn a_record_built_by_hand_is_checked_before_it_is_encoded() {
     let forged = TopologyPlan { coordinator_rank: plan.world_size, ..plan };
     assert_eq!(forged.encode().unwrap_err().kind(), ErrorKind::Rule);
 }
+
+#[test]
+fn a_wire_fault_names_its_field() {
+    let evidence =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/incident/evidence.json")).unwrap();
+    let fault = |from: &str, to: &str| TrainingRunEvidence::decode(evidence.replacen(from, to, 1).as_bytes()).unwrap_err();
+    let error = fault("\"stage_order\": 2", "\"stage_order\": 2.0");
+    assert_eq!((error.kind(), error.pointer()), (ErrorKind::IntegerForm, "/stages/2/stage_order"));
+    let error = fault("\"stage_order\": 3", "\"stage_order\": 3, \"stage_order\": 3");
+    assert_eq!((error.kind(), error.pointer()), (ErrorKind::DuplicateName, "/stages/3/stage_order"));
+    let error = fault("\"evidence_id\":", "\"evidence_id\": \"x\", \"evidence_id\":");
+    assert_eq!((error.kind(), error.pointer()), (ErrorKind::DuplicateName, "/evidence_id"));
+}

@@ -59,6 +59,12 @@ impl<'a> Reader<'a> {
         self.fault.get_or_insert(fault);
     }
 
+    /// Is a fault kept?
+    #[inline]
+    pub fn has_wire_fault(&self) -> bool {
+        self.fault.is_some()
+    }
+
     /// The first fault kept, if any.
     #[inline]
     pub fn take_wire_fault(&mut self) -> Option<Error> {
