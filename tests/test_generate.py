@@ -72,6 +72,11 @@ def test_check_names_a_file_that_no_schema_makes(copy):
     (lambda s: s["properties"].update(world_size={**INTEGER, "maximum": 2**63}), "64 bits"),
     (lambda s: s["x-firstnan-rules"].append({"id": "x", "rule": "self.backend.matches('a')", "message": "m"}), "matches"),
     (lambda s: s["x-firstnan-rules"].append({"id": "x", "rule": "self.", "message": "m"}), "not CEL"),
+    (lambda s: s["x-firstnan-rules"].append({"id": "x", "rule": "self.backend == 'gloo'", "message": "m"}), "breaks the rule x"),
+    (lambda s: s["properties"].update(world_size=INTEGER), "64 bits"),
+    (lambda s: s["properties"].update(world_size={"description": "x", "type": "number", "minimum": 0}), "integers only"),
+    (lambda s: s.update(title="topology plan"), "name of a class"),
+    (lambda s: s["properties"].update(backend={"description": "x", "type": "string"}), "maxLength is missing"),
 ])  # fmt: skip
 def test_what_is_not_compiled_stops_the_generator(copy, change, words):
     edit(copy, change)
@@ -81,6 +86,14 @@ def test_what_is_not_compiled_stops_the_generator(copy, change, words):
     assert words in result.stderr
     assert "Traceback" not in result.stderr
     assert before == {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+
+
+def test_a_file_that_is_not_json_is_named(copy):
+    (copy / "schemas/v1/broken.json").write_text("{")
+    result = generate(copy)
+    assert result.returncode == 1
+    assert "broken.json: not JSON" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize("rule", [

@@ -29,3 +29,14 @@ def test_neither_jax_nor_numpy_is_loaded():
 def test_the_supervisor_loads_no_jax():
     code = "import sys, firstnan.supervisor; print('jax' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
+def test_every_generated_record_is_public_and_nothing_else():
+    import pytest
+
+    import firstnan
+    from firstnan._generated import records
+
+    assert all(getattr(firstnan, name) is getattr(records, name) for name in records.__all__)
+    with pytest.raises(AttributeError, match="StageTelemetri"):
+        firstnan.StageTelemetri  # noqa: B018

@@ -36,7 +36,7 @@ SCHEMA = {
 }
 PROBE = """
 import json, sys, firstnan
-from firstnan._generated.records import LossWindow
+from firstnan import LossWindow
 example = json.loads(sys.argv[1])
 record = firstnan.decode("loss-window", sys.argv[1])
 assert record == LossWindow(**{**example, "steps": (1, 2), "losses": (1, 2.5), "last": record.last})

@@ -44,6 +44,9 @@ class Raw:
 
     of: type
 
+    def __str__(self) -> str:
+        return f"a {self.of.__name__.lower()} that is not converted"
+
 
 @dataclass(frozen=True)
 class Expr:

@@ -38,6 +38,14 @@ def nested(model: Model, type_: Type, path: str) -> list[dict[str, str]]:
     return []
 
 
+def values_at(value: Any, path: str) -> list[Any]:
+    """The values of a document at a path of `rules`."""
+    values = [value]
+    for step in path.split("/")[1:]:
+        values = [item for each in values for item in each] if step == "*" else [each[step] for each in values]
+    return [each for each in values if each is not None]
+
+
 def emit(model: Model, folder: Path, meta: Path) -> str:
     """The bundle's text: a compound document of 2020-12, so `$ref` between the files resolves inside it."""
     documents: dict[str, Any] = {}

@@ -3,7 +3,8 @@
     python tools/generate.py            write
     python tools/generate.py --check    write nothing; exit 1 and say which files differ
 
-`--root DIR` works on another checkout. Needs `jsonschema` and `cel-python`.
+`--root DIR` works on another checkout. Needs `jsonschema`, `jinja2`, `cel-python` to parse rules, and
+`common-expression-language` to run them on the examples.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import sys
 from pathlib import Path
 
+import cel
 import jsonschema
 from referencing import Registry, Resource
 
@@ -20,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import emit_bundle
 import emit_python
 from emit_rust import RustEmitter
-from schema_model import UnsupportedSchema, load
+from schema_model import Model, UnsupportedSchema, load, read_folder
 
 RUST = Path("rust/firstnan-core/src/generated")
 
@@ -31,7 +33,7 @@ def validate(folder: Path, meta: Path) -> None:
     Raises:
         UnsupportedSchema: one does not hold.
     """
-    documents = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+    documents = read_folder(folder)
     registry: Registry[object] = Registry().with_resources(
         (document["$id"], Resource.from_contents(document)) for document in documents.values())
     dialect = jsonschema.Draft202012Validator(json.loads(meta.read_text(encoding="utf-8")))
@@ -46,12 +48,29 @@ def validate(folder: Path, meta: Path) -> None:
                 raise UnsupportedSchema(f"{name}: example {number}: {error.json_path}: {error.message}")
 
 
+def check_examples(model: Model) -> None:
+    """The rules of each kind on its examples, by another CEL engine than the one that compiles them.
+
+    Raises:
+        UnsupportedSchema: an example breaks a rule.
+    """
+    for kind in model.kinds:
+        for number, example in enumerate(kind.examples):
+            for rule in emit_bundle.rules(model, kind):
+                for value in emit_bundle.values_at(example, rule["path"]):
+                    if "when" in rule and value.get(rule["when"].split("=")[0]) != rule["when"].split("=")[1]:
+                        continue
+                    if cel.evaluate(rule["rule"], {"self": value}) is not True:
+                        raise UnsupportedSchema(f"{kind.kind}: example {number} breaks the rule {rule['id']}")
+
+
 def outputs(root: Path) -> dict[Path, str]:
     """Every generated file, by path below `root`."""
     folder, meta = root / "schemas/v1", root / "schemas/meta/record.json"
     validate(folder, meta)
     model = load(folder)
     out = {RUST / name: text for name, text in RustEmitter(model).files().items()}
+    check_examples(model)
     out[Path("python/firstnan/_generated/records.py")] = emit_python.emit(model, root / "python/firstnan/_methods.py")
     out[Path("python/firstnan/_generated/decode.pyi")] = emit_python.decode_stub(model)
     out[Path("schemas/bundle.json")] = emit_bundle.emit(model, folder, meta)

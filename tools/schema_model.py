@@ -146,17 +146,34 @@ class Model:
         return sorted([*top, *self.unions.values()], key=lambda each: each.kind)
 
 
+def holds_real(type_: Type) -> bool:
+    return isinstance(type_, Real) or (isinstance(type_, Array) and holds_real(type_.item))
+
+
 def pascal(name: str) -> str:
     return "".join(part[:1].upper() + part[1:].lower() for part in re.split(r"[^A-Za-z0-9]+", name) if part)
+
+
+def read_folder(folder: Path) -> dict[str, dict[str, Any]]:
+    """File name → document, of every schema of a folder.
+
+    Raises:
+        UnsupportedSchema: a file is not JSON.
+    """
+    documents = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            documents[path.name] = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise UnsupportedSchema(f"{path.name}: not JSON: {error}") from None
+    return documents
 
 
 class Loader:
     """Reads every schema of a folder and resolves what refers to what."""
 
     def __init__(self, folder: Path) -> None:
-        self.documents: dict[str, dict[str, Any]] = {}
-        for path in sorted(folder.glob("*.json")):
-            self.documents[path.name] = json.loads(path.read_text(encoding="utf-8"))
+        self.documents = read_folder(folder)
         self.model = Model()
         self.open: list[str] = []
 
@@ -195,6 +212,8 @@ class Loader:
             "x-firstnan-profile", "x-firstnan-exact", "x-firstnan-order", "x-firstnan-rules",
         })
         properties, order = schema["properties"], schema["x-firstnan-order"]
+        if not re.fullmatch("[A-Z][A-Za-z0-9]*", schema["title"]):
+            raise UnsupportedSchema(f"{where}: the title {schema['title']!r} is not the name of a class")
         if schema["type"] != "object" or schema["additionalProperties"] is not False:
             raise UnsupportedSchema(f"{where}: a record is a closed object")
         if sorted(order) != sorted(properties) or sorted(schema["required"]) != sorted(properties):
@@ -205,6 +224,8 @@ class Loader:
             default = properties[name].get("default", MISSING)
             if default is MISSING and fields and fields[-1].default is not MISSING:
                 raise UnsupportedSchema(f"{where}.{name}: a field without a default after one with a default")
+            if schema["x-firstnan-profile"] == "record" and holds_real(type_):
+                raise UnsupportedSchema(f"{where}.{name}: a number in the record profile, which has integers only")
             fields.append(Field(name, type_, optional, default, properties[name]["description"]))
         rules = tuple(Rule(**rule) for rule in schema["x-firstnan-rules"])
         if len({rule.id for rule in rules}) != len(rules):
@@ -280,7 +301,8 @@ class Loader:
             return self.text(where, schema)
         if kind == "integer":
             self.known(where, schema, {"type", "minimum", "maximum"})
-            if not -(2**63) <= schema["minimum"] <= schema["maximum"] < 2**63:
+            bounded = "minimum" in schema and "maximum" in schema
+            if not bounded or not -(2**63) <= schema["minimum"] <= schema["maximum"] < 2**63:
                 raise UnsupportedSchema(f"{where}: an integer needs bounds within 64 bits")
             return Integer(schema["minimum"], schema["maximum"])
         if kind == "number":
@@ -295,7 +317,7 @@ class Loader:
             item, optional = self.field_type(f"{where}[]", title, f"{name}-item", file, schema["items"])
             if optional:
                 raise UnsupportedSchema(f"{where}: an array of optional items")
-            return Array(item, schema.get("minItems", 0), schema["maxItems"])
+            return Array(item, schema.get("minItems", 0), self.most(where, schema, "maxItems"))
         raise UnsupportedSchema(f"{where}: type {kind!r}")
 
     def text(self, where: str, schema: dict[str, Any]) -> Text:
@@ -315,7 +337,12 @@ class Loader:
             allowed = found[1]
         if not (first + start + allowed).isascii():
             raise UnsupportedSchema(f"{where}: a class of ASCII characters")
-        return Text(schema.get("minLength", 0), schema["maxLength"], start, first, allowed)
+        return Text(schema.get("minLength", 0), self.most(where, schema, "maxLength"), start, first, allowed)
+
+    def most(self, where: str, schema: dict[str, Any], keyword: str) -> int:
+        if keyword not in schema:
+            raise UnsupportedSchema(f"{where}: nothing is unbounded: {keyword} is missing")
+        return int(schema[keyword])
 
     def real_bound(self, where: str, bound: float | int | None) -> float | None:
         if bound is None or abs(bound) == FINITE_MAXIMUM:

@@ -3,6 +3,8 @@
 Importing this loads neither jax nor numpy: `firstnan.jax` has the probes, `firstnan.supervisor` the bounded worker.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from firstnan._core import __version__ as __version__
 from firstnan.canonical import canonical_evidence as canonical_evidence
 from firstnan.canonical import canonical_record as canonical_record
@@ -42,3 +44,13 @@ from firstnan.records import Vote as Vote
 from firstnan.records import WorkerConfiguration as WorkerConfiguration
 from firstnan.records import WorkerEvent as WorkerEvent
 from firstnan.triage import triage_training_incident as triage_training_incident
+
+if not _TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """A record of a schema that the list above does not have yet."""
+        from firstnan._generated import records
+
+        if name in records.__all__:
+            return getattr(records, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
