@@ -6,6 +6,8 @@ import hashlib
 import json
 from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
 from observed import LIMIT_S, Run, is_running, workers_of
 
@@ -61,6 +63,30 @@ def test_other_seed_other_states(whole: Run, tmp_path: Path) -> None:
     hashes = {event["state_hash"] for event in whole.events("progress")}
     other = Run(tmp_path, launch(tmp_path, default_config(steps=4, seed=4), LIMIT_S))
     assert not {event["state_hash"] for event in other.events("progress")} & hashes
+
+
+def test_losses_are_those_of_the_specification(whole: Run) -> None:
+    """The same training written a second time, in NumPy; only the draws are JAX's."""
+    x = np.linspace(-1.0, 1.0, 64)
+    params, velocity = np.zeros(2), np.zeros(2)
+    key = jax.random.key(3, impl="threefry2x32")
+    for event in whole.events("progress"):
+        key, draw = jax.random.split(key)
+        rows = np.asarray(jax.random.choice(draw, 64, (8,), replace=False))
+        assert len(set(rows.tolist())) == 8
+        error = params[0] * x[rows] + params[1] - (2.0 * x[rows] + 1.0)
+        assert event["loss"] == pytest.approx(np.mean(error**2), rel=1e-4)
+        velocity = 0.8 * velocity + 2.0 * np.array([np.mean(error * x[rows]), np.mean(error)])
+        params = params - 0.04 * velocity
+    checkpoint = json.loads((whole.root / "checkpoint.json").read_bytes())
+    assert checkpoint["params"] == pytest.approx(params, rel=1e-4)
+    assert checkpoint["key"] == jax.random.key_data(key).tolist()
+
+
+def test_last_step_is_checkpointed_off_the_beat(tmp_path: Path) -> None:
+    run = Run(tmp_path, launch(tmp_path, default_config(steps=3), LIMIT_S))
+    assert [event["step"] for event in run.events("checkpoint")] == [2, 3]
+    assert json.loads((tmp_path / "checkpoint.json").read_bytes())["step"] == 3
 
 
 def test_fail_after(tmp_path: Path) -> None:
