@@ -142,3 +142,31 @@ def test_a_sub_interpreter_refuses_the_import_or_works_and_the_first_goes_on():
     result = subprocess.run([sys.executable, "-W", "ignore", "-c", SUB_INTERPRETER], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("intact")
+
+
+SMALL_STACK = """
+import threading
+import firstnan
+threading.stack_size(256 * 1024)
+
+def nested(wrap):
+    value = 1.5
+    for _ in range(256):
+        value = wrap(value)
+    return value
+
+def run():
+    for wrap in (lambda value: [value], lambda value: {"a": value}):
+        text = firstnan.canonical_evidence(nested(wrap))
+        assert firstnan.canonicalize(text, profile="evidence") == text
+    print("deep")
+
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+"""
+
+
+def test_the_deepest_value_fits_on_a_small_stack():
+    result = subprocess.run([sys.executable, "-c", SMALL_STACK], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (0, "deep\n"), result.stderr

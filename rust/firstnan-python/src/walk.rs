@@ -175,7 +175,9 @@ impl<'py> Walk<'py> {
         self.put(b"]")
     }
 
-    /// A snapshot of a list or tuple; what iterating gives, of a subclass. It ends where there are too many.
+    /// A snapshot of a list or tuple; what iterating gives, of a subclass. It ends where there are too many. Not inlined,
+    /// as [`Self::flat_record`].
+    #[inline(never)]
     fn elements(&self, sequence: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyTuple>> {
         if self.profile == Profile::Evidence {
             return Ok(native::elements(sequence)?);
@@ -230,9 +232,7 @@ impl<'py> Walk<'py> {
         }
         let open = Open::new(object, outer)?;
         if record.flat
-            && let Some(outcome) = native::flat_attributes(object, &record.names, self.max_bytes, |values| {
-                self.flat_record(record, values, open.depth)
-            })
+            && let Some(outcome) = self.flat_record(object, record, open.depth)
         {
             return outcome;
         }
@@ -249,22 +249,34 @@ impl<'py> Walk<'py> {
         self.put(b"}")
     }
 
-    fn flat_record(&mut self, record: &RecordClass, values: &[FlatEntry<'_, 'py>], depth: usize) -> Outcome<()> {
-        for (index, prefix) in &record.sorted {
-            self.put(prefix)?;
-            self.scalar(&values[*index].value, depth).map_err(|e| e.at(record.info.fields[*index].name))?;
-        }
-        self.put(b"}")
+    /// None where the record is to be written in the other way. Not inlined, so that what it lays on the stack is gone
+    /// before the walk goes deeper.
+    #[inline(never)]
+    fn flat_record(&mut self, object: &Bound<'py, PyAny>, record: &RecordClass, depth: usize) -> Option<Outcome<()>> {
+        let max_bytes = self.max_bytes;
+        let write = |values: &[FlatEntry<'_, 'py>]| {
+            for (index, prefix) in &record.sorted {
+                self.put(prefix)?;
+                self.scalar(&values[*index].value, depth).map_err(|e| e.at(record.info.fields[*index].name))?;
+            }
+            self.put(b"}")
+        };
+        native::flat_attributes(object, &record.names, max_bytes, write)
     }
 
     fn dict(&mut self, dict: &Bound<'py, PyDict>, outer: Option<&Open<'_>>) -> Outcome<()> {
         let open = Open::new(dict.as_any(), outer)?;
         self.check_items(dict.len())?;
-        let flat = native::flat(dict, self.max_bytes, |entries| self.flat_members(entries, open.depth));
+        let flat = self.flat_dict(dict, open.depth);
         flat.unwrap_or_else(|| self.members(&native::entries(dict)?, &open))
     }
 
-    /// None where the dict is to be written in the other way.
+    /// As [`Self::flat_record`].
+    #[inline(never)]
+    fn flat_dict(&mut self, dict: &Bound<'py, PyDict>, depth: usize) -> Option<Outcome<()>> {
+        native::flat(dict, self.max_bytes, |entries| self.flat_members(entries, depth))
+    }
+
     fn flat_members(&mut self, entries: &[FlatEntry<'_, 'py>], depth: usize) -> Option<Outcome<()>> {
         let known = |last: &Names<'py>| {
             last.objects.len() == entries.len() && last.objects.iter().zip(entries).all(|(name, entry)| name.is(entry.name()))
