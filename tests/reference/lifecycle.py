@@ -12,7 +12,8 @@ ALLOWED |= {(RuntimeStage.ABORTING, RuntimeStage.ABORTED), (RuntimeStage.ABORTIN
 
 
 def advance_stage(current, requested):
-    if (current, requested) not in ALLOWED:
+    # Members equal their strings, which are refused.
+    if {type(current), type(requested)} != {RuntimeStage} or (current, requested) not in ALLOWED:
         raise Refused("transition")
     return requested
 
