@@ -2,14 +2,23 @@
 
 use sha2::{Digest, Sha256};
 
-const HEX: &[u8; 16] = b"0123456789abcdef";
+/// The two digits of each byte.
+const HEX: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut hex = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        hex[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    hex
+};
 
 /// SHA-256 of the bytes as 64 ASCII characters, for a caller that wants no allocation.
 pub fn sha256_hex_array(bytes: &[u8]) -> [u8; 64] {
     let mut hex = [0; 64];
     for (pair, byte) in hex.chunks_exact_mut(2).zip(Sha256::digest(bytes)) {
-        pair[0] = HEX[usize::from(byte >> 4)];
-        pair[1] = HEX[usize::from(byte & 15)];
+        pair.copy_from_slice(&HEX[usize::from(byte)]);
     }
     hex
 }

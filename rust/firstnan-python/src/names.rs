@@ -66,13 +66,20 @@ pub fn check_size(bytes: usize, max_bytes: usize) -> Outcome<()> {
     if bytes > max_bytes { Err(Error::new(ErrorKind::Size).bound(max_bytes).into()) } else { Ok(()) }
 }
 
+/// The place of a name among its siblings.
+#[derive(Clone, Copy)]
+pub struct Place {
+    head: u64,
+    pub index: usize,
+}
+
 /// The places of the names in the order of code points; refuses two that come out as the same text.
-pub fn order(names: &[Text<'_>], profile: Profile) -> Outcome<Vec<usize>> {
+pub fn order(names: &[Text<'_>], profile: Profile) -> Outcome<Vec<Place>> {
     let duplicate = || Err(Error::new(ErrorKind::DuplicateName).into());
     let mut order = Vec::new();
     order.try_reserve_exact(names.len()).map_err(|_| Error::new(ErrorKind::Memory))?;
-    order.extend(names.iter().enumerate().map(|(index, name)| (head(name.bytes()), index)));
-    let compare = |a: &(u64, usize), b: &(u64, usize)| a.0.cmp(&b.0).then_with(|| names[a.1].bytes().cmp(names[b.1].bytes()));
+    order.extend(names.iter().enumerate().map(|(index, name)| Place { head: head(name.bytes()), index }));
+    let compare = |a: &Place, b: &Place| a.head.cmp(&b.head).then_with(|| names[a.index].bytes().cmp(names[b.index].bytes()));
     order.sort_unstable_by(compare);
     if order.windows(2).any(|pair| compare(&pair[0], &pair[1]).is_eq()) {
         return duplicate();
@@ -90,7 +97,7 @@ pub fn order(names: &[Text<'_>], profile: Profile) -> Outcome<Vec<usize>> {
             return duplicate();
         }
     }
-    Ok(order.into_iter().map(|(_, index)| index).collect())
+    Ok(order)
 }
 
 /// The first eight bytes as a number, which decides most comparisons.

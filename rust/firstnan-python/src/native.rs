@@ -123,7 +123,7 @@ impl<'a, 'py> FlatEntry<'a, 'py> {
 }
 
 /// The most entries that are looked at without taking references.
-const FLAT_ENTRIES: usize = 32;
+pub const FLAT_ENTRIES: usize = 32;
 
 /// Lends the entries of an exact dict that is small and holds scalars only, without taking a reference to any; None for
 /// any other dict, or where that is what it lent to says. What it lends to must run no Python code, which [`FlatEntry`]

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use arrayvec::ArrayVec;
 use firstnan_core::canonical::{write_digits, write_float, write_integer, write_string};
 use firstnan_core::limits::{MAX_EVIDENCE_DEPTH, MAX_INTEGER_DIGITS, MAX_RECORD_DEPTH, MAX_RECORD_ITEMS};
 use firstnan_core::{Error, ErrorKind, Located, Profile};
@@ -12,8 +13,8 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::classes::{Classes, RecordClass, enum_value};
 use crate::errors::{Failure, Outcome, missing};
-use crate::names::{self, Text};
-use crate::native::{self, Entry, FlatEntry, Scalar};
+use crate::names::{self, Place, Text};
+use crate::native::{self, Entry, FLAT_ENTRIES, FlatEntry, Scalar};
 
 /// The canonical bytes of a value; `max_bytes` bounds them in the record profile.
 pub fn canonical_bytes(value: &Bound<'_, PyAny>, profile: Profile, max_bytes: usize) -> Outcome<Vec<u8>> {
@@ -45,8 +46,8 @@ struct Walk<'py> {
 /// is around it. Dicts of one kind often share their name objects, which then need no second look.
 struct Names<'py> {
     objects: Vec<Bound<'py, PyAny>>,
-    order: Vec<usize>,
-    places: Vec<Range<usize>>,
+    order: Vec<Place>,
+    written: Vec<Range<usize>>,
 }
 
 /// A container that is being written, and those around it.
@@ -286,18 +287,18 @@ impl<'py> Walk<'py> {
             self.last = Some(last);
             return Some(outcome);
         }
-        let mut texts = Vec::with_capacity(entries.len());
+        let mut texts = ArrayVec::<_, FLAT_ENTRIES>::new();
         for entry in entries {
-            texts.push(Text::Plain(entry.text()?));
+            texts.try_push(Text::Plain(entry.text()?)).ok()?;
         }
         Some(self.flat_members_anew(&texts, entries, depth))
     }
 
     fn flat_members_again(&mut self, last: &Names<'py>, entries: &[FlatEntry<'_, 'py>], depth: usize) -> Outcome<()> {
-        for (index, place) in last.order.iter().zip(&last.places) {
-            self.room(place.len())?;
-            self.out.extend_from_within(place.clone());
-            let entry = &entries[*index];
+        for (place, written) in last.order.iter().zip(&last.written) {
+            self.room(written.len())?;
+            self.out.extend_from_within(written.clone());
+            let entry = &entries[place.index];
             self.scalar(&entry.value, depth).map_err(|e| e.below(entry.text().unwrap_or_default()))?;
         }
         self.close(last.order.len())
@@ -307,24 +308,24 @@ impl<'py> Walk<'py> {
         // The top value has no sibling that could share its names.
         let remember = depth > 1;
         let order = names::order(texts, self.profile)?;
-        let mut places = Vec::with_capacity(if remember { order.len() } else { 0 });
+        let mut written = Vec::with_capacity(if remember { order.len() } else { 0 });
         let mut mark = b"{";
-        for index in &order {
-            let (start, text) = (self.out.len(), &texts[*index]);
+        for place in &order {
+            let (start, text) = (self.out.len(), &texts[place.index]);
             self.put(mark)?;
             mark = b",";
             names::check_size(text.plain().len(), self.max_bytes)?;
             text.write(self.profile, &mut self.out)?;
             self.put(b":")?;
             if remember {
-                places.push(start..self.out.len());
+                written.push(start..self.out.len());
             }
-            self.scalar(&entries[*index].value, depth).map_err(|e| e.below(text.plain()))?;
+            self.scalar(&entries[place.index].value, depth).map_err(|e| e.below(text.plain()))?;
         }
         self.close(order.len())?;
         if remember {
             let objects = entries.iter().map(|entry| entry.name().clone()).collect();
-            self.last = Some(Names { objects, order, places });
+            self.last = Some(Names { objects, order, written });
         }
         Ok(())
     }
@@ -358,17 +359,18 @@ impl<'py> Walk<'py> {
             texts.push(Text::new(name, self.profile, self.max_bytes)?);
         }
         self.put(b"{")?;
-        for (position, index) in names::order(&texts, self.profile)?.into_iter().enumerate() {
+        for (position, place) in names::order(&texts, self.profile)?.into_iter().enumerate() {
             if position > 0 {
                 self.put(b",")?;
             }
-            texts[index].write(self.profile, &mut self.out)?;
+            texts[place.index].write(self.profile, &mut self.out)?;
             self.put(b":")?;
-            self.value(&entries[index].1, Some(open)).map_err(|e| e.below(texts[index].plain()))?;
+            self.value(&entries[place.index].1, Some(open)).map_err(|e| e.below(texts[place.index].plain()))?;
         }
         self.put(b"}")
     }
 
+    #[inline]
     fn count(&mut self, depth: usize) -> Outcome<()> {
         self.items += 1;
         if depth > self.max_depth {
@@ -385,12 +387,14 @@ impl<'py> Walk<'py> {
         Ok(())
     }
 
+    #[inline]
     fn put(&mut self, bytes: &[u8]) -> Outcome<()> {
         self.room(bytes.len())?;
         self.out.extend_from_slice(bytes);
         Ok(())
     }
 
+    #[inline]
     fn room(&mut self, more: usize) -> Outcome<()> {
         self.out.try_reserve(more).map_err(|_| Error::new(ErrorKind::Memory).into())
     }
