@@ -6,6 +6,7 @@ mod build;
 mod classes;
 mod errors;
 mod extract;
+mod flat;
 mod identity;
 mod input;
 mod judge;

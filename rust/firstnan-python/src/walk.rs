@@ -1,9 +1,6 @@
 //! Canonical bytes of Python objects, in both profiles (docs/canonical.md).
 
-use std::ops::Range;
-
-use arrayvec::ArrayVec;
-use firstnan_core::canonical::{write_digits, write_float, write_integer, write_string};
+use firstnan_core::canonical::{write_digits, write_float, write_integer};
 use firstnan_core::limits::{MAX_EVIDENCE_DEPTH, MAX_INTEGER_DIGITS, MAX_RECORD_DEPTH, MAX_RECORD_ITEMS};
 use firstnan_core::{Error, ErrorKind, Located, Profile};
 use pyo3::exceptions::PyValueError;
@@ -13,8 +10,9 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::classes::{Classes, RecordClass, enum_value};
 use crate::errors::{Failure, Outcome, missing};
-use crate::names::{self, Place, Text};
-use crate::native::{self, Entry, FLAT_ENTRIES, FlatEntry, Scalar};
+use crate::flat::Names;
+use crate::names::{self, Text};
+use crate::native::{self, Entry};
 
 /// The canonical bytes of a value; `max_bytes` bounds them in the record profile.
 pub fn canonical_bytes(value: &Bound<'_, PyAny>, profile: Profile, max_bytes: usize) -> Outcome<Vec<u8>> {
@@ -30,24 +28,17 @@ pub fn canonical_bytes(value: &Bound<'_, PyAny>, profile: Profile, max_bytes: us
     Ok(walk.out)
 }
 
-struct Walk<'py> {
-    profile: Profile,
-    max_bytes: usize,
+/// One value on its way out.
+pub struct Walk<'py> {
+    pub profile: Profile,
+    pub max_bytes: usize,
     max_depth: usize,
     max_items: usize,
     classes: &'static Classes,
-    out: Vec<u8>,
+    pub out: Vec<u8>,
     items: usize,
     /// The names of the flat dict written last.
-    last: Option<Names<'py>>,
-}
-
-/// The names of a flat dict that was written: the objects, their order, and where in the output each stands with what
-/// is around it. Dicts of one kind often share their name objects, which then need no second look.
-struct Names<'py> {
-    objects: Vec<Bound<'py, PyAny>>,
-    order: Vec<Place>,
-    written: Vec<Range<usize>>,
+    pub last: Option<Names<'py>>,
 }
 
 /// A container that is being written, and those around it.
@@ -155,7 +146,7 @@ impl<'py> Walk<'py> {
         Ok(())
     }
 
-    fn float(&mut self, value: f64) -> Outcome<()> {
+    pub fn float(&mut self, value: f64) -> Outcome<()> {
         if self.profile == Profile::Record {
             return Err(Error::new(ErrorKind::FloatForbidden).into());
         }
@@ -250,105 +241,11 @@ impl<'py> Walk<'py> {
         self.put(b"}")
     }
 
-    /// None where the record is to be written in the other way. Not inlined, so that what it lays on the stack is gone
-    /// before the walk goes deeper.
-    #[inline(never)]
-    fn flat_record(&mut self, object: &Bound<'py, PyAny>, record: &RecordClass, depth: usize) -> Option<Outcome<()>> {
-        let max_bytes = self.max_bytes;
-        let write = |values: &[FlatEntry<'_, 'py>]| {
-            for (index, prefix) in &record.sorted {
-                self.put(prefix)?;
-                self.scalar(&values[*index].value, depth).map_err(|e| e.at(record.info.fields[*index].name))?;
-            }
-            self.put(b"}")
-        };
-        native::flat_attributes(object, &record.names, max_bytes, write)
-    }
-
     fn dict(&mut self, dict: &Bound<'py, PyDict>, outer: Option<&Open<'_>>) -> Outcome<()> {
         let open = Open::new(dict.as_any(), outer)?;
         self.check_items(dict.len())?;
         let flat = self.flat_dict(dict, open.depth);
         flat.unwrap_or_else(|| self.members(&native::entries(dict)?, &open))
-    }
-
-    /// As [`Self::flat_record`].
-    #[inline(never)]
-    fn flat_dict(&mut self, dict: &Bound<'py, PyDict>, depth: usize) -> Option<Outcome<()>> {
-        native::flat(dict, self.max_bytes, |entries| self.flat_members(entries, depth))
-    }
-
-    fn flat_members(&mut self, entries: &[FlatEntry<'_, 'py>], depth: usize) -> Option<Outcome<()>> {
-        let known = |last: &Names<'py>| {
-            last.objects.len() == entries.len() && last.objects.iter().zip(entries).all(|(name, entry)| name.is(entry.name()))
-        };
-        if let Some(last) = self.last.take_if(|last| known(last)) {
-            let outcome = self.flat_members_again(&last, entries, depth);
-            self.last = Some(last);
-            return Some(outcome);
-        }
-        let mut texts = ArrayVec::<_, FLAT_ENTRIES>::new();
-        for entry in entries {
-            texts.try_push(Text::Plain(entry.text()?)).ok()?;
-        }
-        Some(self.flat_members_anew(&texts, entries, depth))
-    }
-
-    fn flat_members_again(&mut self, last: &Names<'py>, entries: &[FlatEntry<'_, 'py>], depth: usize) -> Outcome<()> {
-        for (place, written) in last.order.iter().zip(&last.written) {
-            self.room(written.len())?;
-            self.out.extend_from_within(written.clone());
-            let entry = &entries[place.index];
-            self.scalar(&entry.value, depth).map_err(|e| e.below(entry.text().unwrap_or_default()))?;
-        }
-        self.close(last.order.len())
-    }
-
-    fn flat_members_anew(&mut self, texts: &[Text<'_>], entries: &[FlatEntry<'_, 'py>], depth: usize) -> Outcome<()> {
-        // The top value has no sibling that could share its names.
-        let remember = depth > 1;
-        let order = names::order(texts, self.profile)?;
-        let mut written = Vec::with_capacity(if remember { order.len() } else { 0 });
-        let mut mark = b"{";
-        for place in &order {
-            let (start, text) = (self.out.len(), &texts[place.index]);
-            self.put(mark)?;
-            mark = b",";
-            names::check_size(text.plain().len(), self.max_bytes)?;
-            text.write(self.profile, &mut self.out)?;
-            self.put(b":")?;
-            if remember {
-                written.push(start..self.out.len());
-            }
-            self.scalar(&entries[place.index].value, depth).map_err(|e| e.below(text.plain()))?;
-        }
-        self.close(order.len())?;
-        if remember {
-            let objects = entries.iter().map(|entry| entry.name().clone()).collect();
-            self.last = Some(Names { objects, order, written });
-        }
-        Ok(())
-    }
-
-    fn close(&mut self, members: usize) -> Outcome<()> {
-        self.put(if members == 0 { b"{}" } else { b"}" })
-    }
-
-    fn scalar(&mut self, value: &Scalar<'_>, depth: usize) -> Outcome<()> {
-        self.count(depth)?;
-        match *value {
-            Scalar::Text(text) => {
-                names::check_size(text.len(), self.max_bytes)?;
-                write_string(self.profile, text, &mut self.out)?;
-            }
-            Scalar::Integer(value) => {
-                self.room(20)?;
-                write_integer(value, &mut self.out);
-            }
-            Scalar::Float(value) => self.float(value)?,
-            Scalar::Literal(literal) => self.put(literal.as_bytes())?,
-        }
-        names::check_size(self.out.len(), self.max_bytes)
     }
 
     fn members(&mut self, entries: &[Entry<'py>], open: &Open<'_>) -> Outcome<()> {
@@ -371,7 +268,7 @@ impl<'py> Walk<'py> {
     }
 
     #[inline]
-    fn count(&mut self, depth: usize) -> Outcome<()> {
+    pub fn count(&mut self, depth: usize) -> Outcome<()> {
         self.items += 1;
         if depth > self.max_depth {
             return Err(Error::new(ErrorKind::Depth).bound(self.max_depth).into());
@@ -388,14 +285,14 @@ impl<'py> Walk<'py> {
     }
 
     #[inline]
-    fn put(&mut self, bytes: &[u8]) -> Outcome<()> {
+    pub fn put(&mut self, bytes: &[u8]) -> Outcome<()> {
         self.room(bytes.len())?;
         self.out.extend_from_slice(bytes);
         Ok(())
     }
 
     #[inline]
-    fn room(&mut self, more: usize) -> Outcome<()> {
+    pub fn room(&mut self, more: usize) -> Outcome<()> {
         self.out.try_reserve(more).map_err(|_| Error::new(ErrorKind::Memory).into())
     }
 
