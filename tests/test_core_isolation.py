@@ -5,6 +5,8 @@ import sys
 import threading
 import time
 
+import pytest
+
 import firstnan
 from firstnan import ContractError
 
@@ -118,8 +120,10 @@ try:
     import _interpreters as interpreters
 except ImportError:
     import _xxsubinterpreters as interpreters
-import firstnan
-before = firstnan.contract_digest({"a": 1})
+import os, sys
+first = sys.argv[1] == "first"
+if first:
+    import firstnan
 program = '''
 try:
     import firstnan
@@ -137,15 +141,18 @@ getattr(interpreters, "run_string", None)(one, program % writer)
 interpreters.destroy(one)
 os.close(writer)
 answer = os.read(reader, 100).decode()
-assert answer in ("refused", before), answer
-assert firstnan.contract_digest({"a": 1}) == before
+import firstnan
+assert answer == "refused", answer
+assert firstnan.contract_digest({"a": 1}) == "015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862"
 assert firstnan.decode("stage-message", firstnan.StageMessage("0" * 32, "1" * 64, 0, 7, firstnan.RuntimeStage.LOADED).to_bytes())
 print("intact", answer)
 """
 
 
-def test_a_sub_interpreter_refuses_the_import_or_works_and_the_first_goes_on():
-    result = subprocess.run([sys.executable, "-W", "ignore", "-c", SUB_INTERPRETER], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("order", ["first", "second"])
+def test_a_sub_interpreter_is_refused_and_the_first_goes_on(order):
+    command = [sys.executable, "-W", "ignore", "-c", SUB_INTERPRETER, order]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("intact")
 

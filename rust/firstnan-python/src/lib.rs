@@ -27,8 +27,12 @@ mod _core {
     #[pymodule_export]
     use super::records::{check, decode, encode, kinds, stage_message_from_bytes, validate};
 
+    /// A second interpreter is refused: the classes and names that are kept belong to the first.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        if !super::native::is_main_interpreter() {
+            return Err(pyo3::exceptions::PyImportError::new_err("firstnan does not support sub-interpreters"));
+        }
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

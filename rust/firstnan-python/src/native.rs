@@ -16,6 +16,12 @@ use pyo3::{Borrowed, ffi};
 
 use crate::errors::{Failure, Outcome};
 
+/// Is this the interpreter that the process started with? Its number is 0.
+pub fn is_main_interpreter() -> bool {
+    // SAFETY: a thread that runs Python code has an interpreter, whose number can always be asked.
+    unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) == 0 }
+}
+
 /// The text of a string, subclass or not, as its content says; a lone surrogate has no UTF-8.
 #[inline]
 pub fn utf8<'a>(text: Borrowed<'a, '_, PyString>) -> Outcome<&'a str> {
