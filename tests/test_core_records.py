@@ -110,3 +110,15 @@ def test_errors_keep_what_they_carry():
         assert (one.code, str(one)) == ("LOST_RANK", "rank 3 is silent")
     for code in ("", "lower", "A" * 65, "A\n", "A-B", 7, None, "É"):
         assert refusal(firstnan.RuntimeContractError, code, "m").pointer == "/code"
+
+
+def test_capture_takes_any_real_number_and_nothing_else():
+    import numpy as np
+
+    def captured(value):
+        return StageTelemetry.capture(**TELEMETRY | {"maximum_absolute_finite": value}).maximum_absolute_finite
+
+    assert [captured(value) for value in (np.float32(2), np.int64(2), np.array(2.0), np.float16(2), 2)] == [2.0] * 5
+    for value in (np.True_, np.array(True), np.complex128(2 + 3j), np.array("2.0"), np.void(b"2"), 1j, True, "2", b"2"):
+        with pytest.raises(ContractError):
+            captured(value)

@@ -70,9 +70,15 @@ class StageTelemetryMethods:
         return cls(**arguments)
 
 
+NOT_REAL = ("bool", "complex", "<U", ">U", "|S", "|V", "object")
+"""How the dtypes begin that have a float and are no real number."""
+
+
 def measured_float(name: str, value: object) -> float:
     """A number of any numeric type as a float; text, booleans and what is no number are refused."""
-    number = not isinstance(value, (bool, str, bytes, bytearray)) and (hasattr(value, "__float__") or hasattr(value, "__index__"))
+    dtype = str(getattr(value, "dtype", ""))
+    other = isinstance(value, (bool, str, bytes, bytearray, complex)) or dtype.startswith(NOT_REAL)
+    number = not other and (hasattr(value, "__float__") or hasattr(value, "__index__"))
     if not number:
         raise ContractError(f"stage-telemetry: /{name} has the wrong type [type: number]",
                             kind="type", layer="shape", pointer=f"/{name}", bound="number", record="stage-telemetry")
