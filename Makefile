@@ -22,7 +22,7 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(STAMP): $(VENV)/.installed $(SOURCES)
-	$(BIN)/maturin develop --release --quiet
+	PIP_QUIET=1 $(BIN)/maturin develop --release --quiet
 	@touch $@
 
 build: $(STAMP) ## build the extension and install the package into .venv

@@ -252,12 +252,57 @@ def test_integers_have_bounds():
     large = {"k": [2**63, -(10**4299), Number(2**64)]}
     assert firstnan.canonical_evidence(large) == by_json({"k": [2**63, -(10**4299), 2**64]}).encode()
     assert refusal(firstnan.canonical_evidence, 10**4300).kind == "integer_range"
-    limit = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(0)
+
+
+@pytest.mark.parametrize("limit", [0, 640, 4300])
+def test_the_bound_on_digits_is_the_contracts_own(limit):
+    """Whatever `sys.set_int_max_str_digits` says, and without time spent on what is refused."""
+    digits = "-" + "9" * 4300
+    value, smaller = int(digits), -(10**700)
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(limit)
     try:
-        assert refusal(firstnan.canonical_evidence, -(10**100_000)).kind == "integer_range"
+        assert firstnan.canonical_evidence([value, smaller]) == f"[{digits},-1{'0' * 700}]".encode()
+        for larger in (value - 1, 1 << 30_000_000):
+            error = refusal(firstnan.canonical_evidence, larger)
+            assert (error.kind, error.bound) == ("integer_range", "4300 digits")
     finally:
-        sys.set_int_max_str_digits(limit)
+        sys.set_int_max_str_digits(before)
+
+
+def test_a_class_that_breaks_a_protocol_is_refused_by_name():
+    class NoIterator(list):
+        def __iter__(self):
+            return 5
+
+    class NoItems(dict):
+        def items(self):
+            return 5
+
+    class ItemsNotCallable(dict):
+        items = 5
+
+    class OddPairs(dict):
+        def items(self):
+            return [5]
+
+    class NoFields:
+        __dataclass_fields__ = 5
+
+    class OddFields:
+        __dataclass_fields__ = {"a": 5}  # noqa: RUF012
+
+    for odd in (NoIterator, NoItems, ItemsNotCallable, OddPairs, NoFields, OddFields):
+        error = refusal(firstnan.canonical_record, {"k": [odd()]})
+        assert (error.kind, error.pointer) == ("unsupported", "/k/0"), odd
+        with pytest.raises(TypeError, match="/k/0"):
+            firstnan.canonical_evidence({"k": [odd()]})
+
+
+@pytest.mark.parametrize("profile", ["", "Record", "\ud800", "record\0", 5, None, b"record"])
+def test_a_profile_is_one_of_two_names(profile):
+    error = refusal(lambda value: firstnan.canonicalize(value, profile=profile), b"1")
+    assert (error.kind, error.pointer, error.bound) == ("enum", "/profile", "record, evidence")
 
 
 def test_a_container_that_changes_while_it_is_read_gives_a_snapshot():

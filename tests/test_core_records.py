@@ -84,11 +84,23 @@ def test_text_and_integers_of_incident_records_are_exact_and_those_of_runtime_re
         assert refusal(dataclasses.replace, MESSAGE, **change).pointer == "/" + next(iter(change))
 
 
-def test_encode_and_check_take_records_only():
+def test_a_subclass_of_a_runtime_record_has_its_bytes_and_one_of_an_incident_record_has_none():
     class Derived(StageMessage):
+        note = "not a field"
+
+    class Stricter(StageTelemetry):
         pass
 
-    for value in (Derived(**vars(MESSAGE)), StageMessage, {"run_id": 1}, None):
+    derived = Derived(**vars(MESSAGE))
+    assert derived.to_bytes() == firstnan.encode(derived) == MESSAGE.to_bytes()
+    object.__setattr__(derived, "rank", 4096)
+    assert refusal(derived.to_bytes).pointer == "/rank"
+    with pytest.raises(TypeError, match="takes a record"):
+        firstnan.encode(Stricter(**TELEMETRY))
+
+
+def test_encode_and_check_take_records_only():
+    for value in (StageMessage, {"run_id": 1}, None):
         with pytest.raises(TypeError):
             firstnan.encode(value)
     with pytest.raises(TypeError):
@@ -119,6 +131,10 @@ def test_capture_takes_any_real_number_and_nothing_else():
         return StageTelemetry.capture(**TELEMETRY | {"maximum_absolute_finite": value}).maximum_absolute_finite
 
     assert [captured(value) for value in (np.float32(2), np.int64(2), np.array(2.0), np.float16(2), 2)] == [2.0] * 5
+    for value, bound in ((10**400, "the largest finite binary64"), (-(10**400), "the least finite binary64")):
+        for build in (StageTelemetry.capture, StageTelemetry):
+            error = refusal(build, **TELEMETRY | {"loss_scale": value})
+            assert (error.kind, error.bound) == ("maximum" if value > 0 else "minimum", bound)
     for value in (np.True_, np.array(True), np.complex128(2 + 3j), np.array("2.0"), np.void(b"2"), 1j, True, "2", b"2"):
         with pytest.raises(ContractError):
             captured(value)

@@ -102,6 +102,8 @@ def decode(kind: str, data: str | _Buffer) -> Any:
 def encode(record: object) -> bytes:
     """The canonical bytes of a record in its own profile, after it is validated again.
 
+    Of a lifecycle record an instance of a subclass will do: the fields of the record are written, and no others.
+
     Raises:
         TypeError: not a record.
         ContractError: the record was forced out of its bounds.

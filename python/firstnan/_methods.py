@@ -78,19 +78,23 @@ def measured_float(name: str, value: object) -> float:
     """A number of any numeric type as a float; text, booleans and what is no number are refused."""
     dtype = str(getattr(value, "dtype", ""))
     other = isinstance(value, (bool, str, bytes, bytearray, complex)) or dtype.startswith(NOT_REAL)
-    number = not other and (hasattr(value, "__float__") or hasattr(value, "__index__"))
-    if not number:
-        raise ContractError(f"stage-telemetry: /{name} has the wrong type [type: number]",
-                            kind="type", layer="shape", pointer=f"/{name}", bound="number", record="stage-telemetry")
     try:
+        if other or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+            raise TypeError
         return float(cast("float", value))
     except OverflowError:
-        raise ContractError(f"stage-telemetry: /{name} is above the maximum [maximum: the largest finite binary64]",
-                            kind="maximum", layer="shape", pointer=f"/{name}", bound="the largest finite binary64",
-                            record="stage-telemetry") from None
+        negative = cast("float", value) < 0
+        kind, where = ("minimum", "below the minimum") if negative else ("maximum", "above the maximum")
+        bound = f"the {'least' if negative else 'largest'} finite binary64"
+        raise not_a_real(name, kind, f"is {where}", bound) from None
     except (TypeError, ValueError):
-        raise ContractError(f"stage-telemetry: /{name} has the wrong type [type: number]",
-                            kind="type", layer="shape", pointer=f"/{name}", bound="number", record="stage-telemetry") from None
+        raise not_a_real(name, "type", "has the wrong type", "number") from None
+
+
+def not_a_real(name: str, kind: str, what: str, bound: str) -> ContractError:
+    """The refusal of a measured value, in the words of the core."""
+    return ContractError(f"stage-telemetry: /{name} {what} [{kind}: {bound}]",
+                         kind=kind, layer="shape", pointer=f"/{name}", bound=bound, record="stage-telemetry")
 
 
 class TrainingRunEvidenceMethods:

@@ -93,6 +93,12 @@ pub fn missing(py: Python<'_>, error: PyErr, name: &str) -> Failure {
     }
 }
 
+/// Did the interpreter itself say that an object lacks what it was asked for? The user's own code leaves a traceback.
+#[cold]
+pub fn not_a_protocol(py: Python<'_>, error: &PyErr) -> bool {
+    error.traceback(py).is_none() && (error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyAttributeError>(py))
+}
+
 /// The instance of `firstnan.errors.ContractError`.
 fn contract_error<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyTuple};
 
 use crate::classes::{Classes, RecordClass};
+use crate::decimal;
 use crate::errors::{Failure, Outcome, missing};
 use crate::native::{self, Keep};
 
@@ -36,6 +37,12 @@ impl<'py> Context<'py> {
     /// The record whose class is exactly the object's.
     pub fn record_of(&self, object: &Bound<'_, PyAny>) -> Option<&'static RecordClass> {
         self.classes.record_of(object)
+    }
+
+    /// As [`Self::record_of`], or the one whose class it inherits from, where the contract does not ask for exact classes.
+    pub fn record_like(&self, object: &Bound<'_, PyAny>) -> Option<&'static RecordClass> {
+        let inherits = |record: &&RecordClass| !record.info.exact && native::inherits(object, &record.class);
+        self.record_of(object).or_else(|| self.classes.records.iter().find(inherits))
     }
 
     /// An argument, and what to answer if it is not what is asked for.
@@ -173,9 +180,12 @@ fn large<'a>(number: &Bound<'_, PyInt>, sign: i32) -> Outcome<Real<'a>> {
         if !error.is_instance_of::<PyOverflowError>(py) {
             return Err(error.into());
         }
-        let kind = if sign < 0 { ErrorKind::Minimum } else { ErrorKind::Maximum };
-        return Err(Error::new(kind).bound("the largest finite binary64").into());
+        let (kind, bound) = if sign < 0 {
+            (ErrorKind::Minimum, "the least finite binary64")
+        } else {
+            (ErrorKind::Maximum, "the largest finite binary64")
+        };
+        return Err(Error::new(kind).bound(bound).into());
     }
-    let digits = native::digits(number)?;
-    Ok(Real::Big(Cow::Owned(native::utf8(digits.as_borrowed())?.to_owned())))
+    Ok(Real::Big(Cow::Owned(decimal::digits(number)?)))
 }

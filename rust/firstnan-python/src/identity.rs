@@ -37,10 +37,11 @@ pub fn content_id<'py>(prefix: &Bound<'py, PyString>, payload: &Bound<'py, PyAny
 
 #[pyfunction]
 #[pyo3(signature = (data, *, profile))]
-pub fn canonicalize<'py>(data: &Bound<'py, PyAny>, profile: &str) -> Outcome<Bound<'py, PyBytes>> {
-    let profile = match profile {
-        "record" => Profile::Record,
-        "evidence" => Profile::Evidence,
+pub fn canonicalize<'py>(data: &Bound<'py, PyAny>, profile: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyBytes>> {
+    let name = profile.cast::<PyString>().ok().and_then(|name| native::utf8(name.as_borrowed()).ok());
+    let profile = match name {
+        Some("record") => Profile::Record,
+        Some("evidence") => Profile::Evidence,
         _ => return Err(Error::new(ErrorKind::Enum).bound("record, evidence").at("profile").into()),
     };
     let canonical = Input::new(data)?.work(data.py(), |bytes| canonical::canonicalize(bytes, profile))?;

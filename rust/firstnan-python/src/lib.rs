@@ -4,6 +4,7 @@
 
 mod build;
 mod classes;
+mod decimal;
 mod errors;
 mod extract;
 mod flat;

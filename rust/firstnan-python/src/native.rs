@@ -60,11 +60,16 @@ pub fn integer(value: &Bound<'_, PyInt>) -> Result<i64, c_int> {
     if overflow == 0 { Ok(result) } else { Err(overflow) }
 }
 
-/// The decimal digits of an int by its content, whatever a subclass makes of `str`. Beyond Python's own limit
-/// (`sys.get_int_max_str_digits`) it is a `ValueError`.
-pub fn digits<'py>(value: &Bound<'py, PyInt>) -> PyResult<Bound<'py, PyString>> {
+/// How many bits the magnitude of an int has, by its content.
+pub fn bit_length(value: &Bound<'_, PyInt>) -> PyResult<usize> {
+    let py = value.py();
+    py.get_type::<PyInt>().call_method1(pyo3::intern!(py, "bit_length"), (value,))?.extract()
+}
+
+/// `hex(value)` of an int by its content, whatever a subclass makes of `str`. Python's limit on digits is for decimal ones.
+pub fn hexadecimal<'py>(value: &Bound<'py, PyInt>) -> PyResult<Bound<'py, PyString>> {
     // SAFETY: the object is an int, and the result a new str or null with an error set.
-    let text = unsafe { Bound::from_owned_ptr_or_err(value.py(), ffi::PyNumber_ToBase(value.as_ptr(), 10)) }?;
+    let text = unsafe { Bound::from_owned_ptr_or_err(value.py(), ffi::PyNumber_ToBase(value.as_ptr(), 16)) }?;
     Ok(text.cast_into::<PyString>()?)
 }
 

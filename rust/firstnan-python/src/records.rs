@@ -39,9 +39,9 @@ pub fn validate(kind: &Bound<'_, PyAny>, data: &Bound<'_, PyAny>) -> Outcome<()>
 pub fn encode<'py>(record: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyBytes>> {
     let py = record.py();
     let context = Context::new(py, 32)?;
-    let class = context.record_of(record).ok_or_else(|| PyTypeError::new_err("encode() takes a record"))?;
+    let class = context.record_like(record).ok_or_else(|| PyTypeError::new_err("encode() takes a record"))?;
     let mut out = Vec::with_capacity(1024);
-    let object = context.object(record, Otherwise::Type);
+    let object = context.object(record, if class.info.exact { Otherwise::Type } else { Otherwise::Subclass });
     extract_and_write(class.info.index, object, &mut out).map_err(|e| e.in_record(class.info.kind))?;
     bytes(py, &out)
 }

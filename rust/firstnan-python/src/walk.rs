@@ -1,15 +1,15 @@
 //! Canonical bytes of Python objects, in both profiles (docs/canonical.md).
 
 use firstnan_core::canonical::{write_digits, write_float, write_integer};
-use firstnan_core::limits::{MAX_EVIDENCE_DEPTH, MAX_INTEGER_DIGITS, MAX_RECORD_DEPTH, MAX_RECORD_ITEMS};
+use firstnan_core::limits::{MAX_EVIDENCE_DEPTH, MAX_RECORD_DEPTH, MAX_RECORD_ITEMS};
 use firstnan_core::{Error, ErrorKind, Located, Profile};
-use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 use crate::classes::{Classes, RecordClass, enum_value};
-use crate::errors::{Failure, Outcome, missing};
+use crate::decimal;
+use crate::errors::{Failure, Outcome, missing, not_a_protocol};
 use crate::flat::Names;
 use crate::names::{self, Text};
 use crate::native::{self, Entry};
@@ -133,16 +133,9 @@ impl<'py> Walk<'py> {
 
     #[cold]
     fn large_integer(&mut self, number: &Bound<'py, PyInt>) -> Outcome<()> {
-        let too_large = || Error::new(ErrorKind::IntegerRange).bound(format_args!("{MAX_INTEGER_DIGITS} digits")).into();
-        let digits = native::digits(number).map_err(|error| {
-            if error.is_instance_of::<PyValueError>(number.py()) { too_large() } else { Failure::from(error) }
-        })?;
-        let digits = native::utf8(digits.as_borrowed())?;
-        if digits.trim_start_matches('-').len() > MAX_INTEGER_DIGITS {
-            return Err(too_large());
-        }
+        let digits = decimal::digits(number)?;
         self.room(digits.len())?;
-        write_digits(digits, &mut self.out);
+        write_digits(&digits, &mut self.out);
         Ok(())
     }
 
@@ -172,14 +165,14 @@ impl<'py> Walk<'py> {
     #[inline(never)]
     fn elements(&self, sequence: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyTuple>> {
         if self.profile == Profile::Evidence {
-            return Ok(native::elements(sequence)?);
+            return native::elements(sequence).map_err(|error| self.foreign(error));
         }
         if sequence.is_exact_instance_of::<PyList>() || sequence.is_exact_instance_of::<PyTuple>() {
             self.check_items(sequence.len()?)?;
             return Ok(native::elements(sequence)?);
         }
         let mut elements = Vec::new();
-        for element in sequence.try_iter()? {
+        for element in sequence.try_iter().map_err(|error| self.foreign(error))? {
             self.check_items(elements.len() + 1)?;
             elements.push(element?);
         }
@@ -189,7 +182,8 @@ impl<'py> Walk<'py> {
     /// What `items()` of a dict's subclass gives.
     fn items_of(&self, dict: &Bound<'py, PyAny>) -> Outcome<Vec<Entry<'py>>> {
         let mut entries = Vec::new();
-        for item in dict.call_method0(pyo3::intern!(dict.py(), "items"))?.try_iter()? {
+        let items = dict.call_method0(pyo3::intern!(dict.py(), "items")).and_then(|items| items.try_iter());
+        for item in items.map_err(|error| self.foreign(error))? {
             self.check_items(entries.len() + 1)?;
             let pair = item?.cast_into::<PyTuple>().map_err(|_| self.unsupported())?;
             if pair.len() != 2 {
@@ -209,8 +203,10 @@ impl<'py> Walk<'py> {
         }
         let open = Open::new(object, outer)?;
         let mut entries = Vec::new();
-        for field in self.classes.dataclass_fields.bind(py).call1((class,))?.try_iter()? {
-            let name = field?.getattr(pyo3::intern!(py, "name"))?.cast_into::<PyString>().map_err(PyErr::from)?;
+        // `fields` reads whatever stands under `__dataclass_fields__`.
+        let fields = self.classes.dataclass_fields.bind(py).call1((class,)).and_then(|fields| fields.try_iter());
+        for field in fields.map_err(|_| self.unsupported())? {
+            let name = field?.getattr(pyo3::intern!(py, "name"))?.cast_into::<PyString>().map_err(|_| self.unsupported())?;
             let value = object.getattr(&name).map_err(|error| missing(py, error, &name.to_string_lossy()))?;
             entries.push((name.into_any(), value));
         }
@@ -294,6 +290,13 @@ impl<'py> Walk<'py> {
     #[inline]
     pub fn room(&mut self, more: usize) -> Outcome<()> {
         self.out.try_reserve(more).map_err(|_| Error::new(ErrorKind::Memory).into())
+    }
+
+    /// The answer to a class whose `__iter__` or `items` gives something else than it should; an exception that the
+    /// user's own code raised goes on.
+    #[cold]
+    fn foreign(&self, error: PyErr) -> Failure {
+        Python::attach(|py| if not_a_protocol(py, &error) { self.unsupported() } else { error.into() })
     }
 
     #[cold]
