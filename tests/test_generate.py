@@ -88,6 +88,14 @@ def test_what_is_not_compiled_stops_the_generator(copy, change, words):
     assert before == {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
 
 
+def test_the_schema_that_the_readme_shows_is_whole(copy):
+    block = (ROOT / "schemas/README.md").read_text().split("```json\n")[1].split("```")[0]
+    (copy / "schemas/v1/gradient-norm.json").write_text(block)
+    result = generate(copy)
+    assert result.returncode == 0, result.stderr
+    assert "class GradientNorm" in (copy / "python/firstnan/_generated/records.py").read_text()
+
+
 def test_a_file_that_is_not_json_is_named(copy):
     (copy / "schemas/v1/broken.json").write_text("{")
     result = generate(copy)

@@ -19,3 +19,4 @@ pub mod triage;
 pub use error::{Error, ErrorKind, Layer, Result, is_plain_word};
 pub use generated::*;
 pub use record::{Builder, Choice, FieldInfo, FieldType, Located, Profile, Real, Record, RecordInfo, Value};
+pub use shape::beyond_binary64;

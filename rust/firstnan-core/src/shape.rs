@@ -129,8 +129,7 @@ impl RealShape {
     pub(crate) fn check(&self, real: &Real<'_>) -> Result<()> {
         let value = real.to_f64();
         if !value.is_finite() {
-            let kind = if value < 0.0 { ErrorKind::Minimum } else { ErrorKind::Maximum };
-            return Err(Error::new(kind).bound("the largest finite binary64"));
+            return Err(beyond_binary64(value < 0.0));
         }
         let bounds = [
             (self.min, ErrorKind::Minimum, Ordering::is_ge as fn(Ordering) -> bool),
@@ -153,7 +152,7 @@ impl RealShape {
         let offset = reader.offset();
         let number = reader.number()?;
         let real = if !number.integer {
-            let non_finite = || Error::new(ErrorKind::Maximum).bound("the largest finite binary64").offset(offset);
+            let non_finite = || beyond_binary64(number.text.starts_with('-')).offset(offset);
             Real::Float(number.to_f64().ok_or_else(non_finite)?)
         } else if let Some(value) = number.to_i64() {
             Real::Int(value)
@@ -169,6 +168,13 @@ impl RealShape {
         self.check(&real)?;
         Ok(real)
     }
+}
+
+/// The refusal of a number that has no finite binary64.
+#[cold]
+pub fn beyond_binary64(negative: bool) -> Error {
+    let (kind, bound) = if negative { (ErrorKind::Minimum, "least") } else { (ErrorKind::Maximum, "largest") };
+    Error::new(kind).bound(format_args!("the {bound} finite binary64"))
 }
 
 pub(crate) fn read_boolean(reader: &mut Reader<'_>) -> Result<bool> {

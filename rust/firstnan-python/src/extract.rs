@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use firstnan_core::{Choice, Error, ErrorKind, FieldType, Real, RecordInfo, Value};
+use firstnan_core::{Choice, Error, ErrorKind, FieldType, Real, RecordInfo, Value, beyond_binary64};
 use pyo3::Borrowed;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
@@ -180,12 +180,7 @@ fn large<'a>(number: &Bound<'_, PyInt>, sign: i32) -> Outcome<Real<'a>> {
         if !error.is_instance_of::<PyOverflowError>(py) {
             return Err(error.into());
         }
-        let (kind, bound) = if sign < 0 {
-            (ErrorKind::Minimum, "the least finite binary64")
-        } else {
-            (ErrorKind::Maximum, "the largest finite binary64")
-        };
-        return Err(Error::new(kind).bound(bound).into());
+        return Err(beyond_binary64(sign < 0).into());
     }
     Ok(Real::Big(Cow::Owned(decimal::digits(number)?)))
 }
