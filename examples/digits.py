@@ -164,15 +164,20 @@ def plot(history: tuple[StepSummary, ...], picture: Path) -> None:
     plotext.clear_figure()
     plotext.plot_size(100, 22)
     plotext.theme("clear")
+    seen = False
     for stage in STAGES:
         values = [summary.maximum.get(stage, 0.0) for summary in history]
         (line,) = axes.semilogy(steps, values, label=stage)
         bad = [(summary.step_id, value) for summary, value in zip(history, values, strict=True) if summary.nonfinite.get(stage)]
         if bad:
-            axes.plot(*zip(*bad, strict=True), "x", color=line.get_color(), markersize=11, markeredgewidth=3)
+            # The step computed all five stages before it was held; its evidence ends at the first with NaN or Inf.
+            label, mark = ("counted after it: NOT_RUN", "o") if seen else ("first with NaN or Inf", "x")
+            style = {"color": line.get_color(), "markersize": 11, "markeredgewidth": 3, "markerfacecolor": "none"}
+            axes.plot(*zip(*bad, strict=True), mark, label=label, **style)
+            seen = True
         plotext.plot(steps, [np.log10(max(value, 1e-12)) for value in values], label=stage, marker=stage[0])
     axes.axhline(FLOAT16_MAX, color="black", linewidth=0.8, linestyle="--", label="float16 maximum")
-    axes.set(xlabel="step", ylabel="largest finite magnitude", title="Before the hold: crosses mark stages with NaN or Inf")
+    axes.set(xlabel="step", ylabel="largest finite magnitude", title="The last steps before the hold")
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     figure.savefig(picture, dpi=130)
     pyplot.close(figure)
