@@ -7,9 +7,15 @@ from typing import Any, Literal, overload
 from firstnan._core import _Buffer
 from firstnan._generated.records import (
     Checkpoint,
+    ExpectedNonfinite,
+    IncidentObservation,
+    IncidentObservations,
     IncidentReport,
     LogicalPlacement,
+    MissingSentinel,
+    NonfinitePolicy,
     RankInventory,
+    RoleOfLeaves,
     RunIdentity,
     RunRecord,
     StageMessage,
@@ -25,13 +31,31 @@ from firstnan._generated.records import (
 def decode(kind: Literal["checkpoint"], data: str | _Buffer) -> Checkpoint: ...
 
 @overload
+def decode(kind: Literal["expected-nonfinite"], data: str | _Buffer) -> ExpectedNonfinite: ...
+
+@overload
+def decode(kind: Literal["incident-observation"], data: str | _Buffer) -> IncidentObservation: ...
+
+@overload
+def decode(kind: Literal["incident-observations"], data: str | _Buffer) -> IncidentObservations: ...
+
+@overload
 def decode(kind: Literal["incident-report"], data: str | _Buffer) -> IncidentReport: ...
 
 @overload
 def decode(kind: Literal["logical-placement"], data: str | _Buffer) -> LogicalPlacement: ...
 
 @overload
+def decode(kind: Literal["missing-sentinel"], data: str | _Buffer) -> MissingSentinel: ...
+
+@overload
+def decode(kind: Literal["nonfinite-policy"], data: str | _Buffer) -> NonfinitePolicy: ...
+
+@overload
 def decode(kind: Literal["rank-inventory"], data: str | _Buffer) -> RankInventory: ...
+
+@overload
+def decode(kind: Literal["role-of-leaves"], data: str | _Buffer) -> RoleOfLeaves: ...
 
 @overload
 def decode(kind: Literal["run-identity"], data: str | _Buffer) -> RunIdentity: ...

@@ -11,6 +11,39 @@ from typing import Literal
 from firstnan import _core, _methods
 
 
+class ObservationWord(str, Enum):
+    """What the evidence of a step supports, in fixed words. `present_on_entry`: the batch, or the state before the step, held non-finite elements already; `began_before_window`: so did the state before the first step since the last triage; `reached_parameters`: a parameter that the step gave back holds some; `reached_state`: another leaf of the state that the step gave back holds some; `contained`: nothing of the state that the step gave back holds any that it did not hold before; `reach_undecided`: the step could not be run again with the same result, so what it gives back is not known; `skipped_by_scaler`: the step said that it was skipped, and left the state as it was but for what the policy names; `skip_changed_state`: the step said that it was skipped, and changed a leaf that no skip may change; `skips_exhausted`: more steps in a row were skipped than the policy allows; `gradients_zero`: every gradient is finite and zero although the loss is not finite; `reproduced`: running the step again gave the same counts; `not_reproduced`: running the step again gave other counts; `replay_undecided`: the step was not or could not be run again; `spread_by_reduction`: some shards were finite before a reduction and none after it; `first_after_reduction`: every shard was finite before a reduction, and the result is not; `excluded_by_policy`: non-finite elements of a leaf that the policy names, counted and not triaged; `missing_elements`: elements that the policy calls missing."""
+
+    PRESENT_ON_ENTRY = "present_on_entry"
+    BEGAN_BEFORE_WINDOW = "began_before_window"
+    REACHED_PARAMETERS = "reached_parameters"
+    REACHED_STATE = "reached_state"
+    CONTAINED = "contained"
+    REACH_UNDECIDED = "reach_undecided"
+    SKIPPED_BY_SCALER = "skipped_by_scaler"
+    SKIP_CHANGED_STATE = "skip_changed_state"
+    SKIPS_EXHAUSTED = "skips_exhausted"
+    GRADIENTS_ZERO = "gradients_zero"
+    REPRODUCED = "reproduced"
+    NOT_REPRODUCED = "not_reproduced"
+    REPLAY_UNDECIDED = "replay_undecided"
+    SPREAD_BY_REDUCTION = "spread_by_reduction"
+    FIRST_AFTER_REDUCTION = "first_after_reduction"
+    EXCLUDED_BY_POLICY = "excluded_by_policy"
+    MISSING_ELEMENTS = "missing_elements"
+
+
+class LeafRole(str, Enum):
+    """What a leaf is to the step: part of the batch, a parameter, state of the optimizer, state of the model (running statistics, an average of parameters), a hyper-parameter, or state that no policy says more of."""
+
+    BATCH = "batch"
+    PARAMETERS = "parameters"
+    OPTIMIZER_STATE = "optimizer_state"
+    MODEL_STATE = "model_state"
+    HYPERPARAMETER = "hyperparameter"
+    STATE = "state"
+
+
 class PlacementKind(str, Enum):
     """How a tensor is laid over the ranks."""
 
@@ -86,6 +119,105 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class ExpectedNonfinite:
+    """Leaves whose non-finite elements are intended, such as scores under an attention mask. They are
+    counted and recorded, and not triaged.
+
+    Kind `expected-nonfinite`, canonical profile `record`.
+
+    Attributes:
+        stage: The stage the leaves are in. (one of input, forward, loss, backward, optimizer)
+        path: Which leaves. (0 to 1024 characters)
+        nan: Whether NaN is intended. (true or false)
+        positive_infinity: Whether +Inf is intended. (true or false)
+        negative_infinity: Whether -Inf is intended. (true or false)
+        reason: Why they are intended. (1 to 256 characters)
+
+    Rules:
+        expected-something: at least one kind must be intended.
+
+    Raises:
+        ContractError: a field or a rule is broken; `.pointer` names the field, `.bound` the bound.
+    """
+
+    stage: Literal["input", "forward", "loss", "backward", "optimizer"]
+    path: str
+    nan: bool
+    positive_infinity: bool
+    negative_infinity: bool
+    reason: str
+
+    def __post_init__(self) -> None:
+        _core.check(1, self)
+
+
+@dataclass(frozen=True)
+class IncidentObservation:
+    """One thing that the evidence of a step supports.
+
+    Kind `incident-observation`, canonical profile `record`.
+
+    Attributes:
+        word: What was observed. (one of present_on_entry, began_before_window, reached_parameters,
+            reached_state, contained, reach_undecided, skipped_by_scaler, skip_changed_state,
+            skips_exhausted, gradients_zero, reproduced, not_reproduced, replay_undecided,
+            spread_by_reduction, first_after_reduction, excluded_by_policy, missing_elements)
+        stage: The stage it is about, or null. (one of input, forward, loss, backward, optimizer, or None)
+        role: What the leaf is to the step, or null. (one of batch, parameters, optimizer_state,
+            model_state, hyperparameter, state, or None)
+        path: The leaf, or null where it is about the step. (0 to 1024 characters, or None)
+        elements: How many elements, or null where there is no number to tell. (0 to 9223372036854775807, or
+            None)
+
+    Raises:
+        ContractError: a field or a rule is broken; `.pointer` names the field, `.bound` the bound.
+    """
+
+    word: ObservationWord
+    stage: Literal["input", "forward", "loss", "backward", "optimizer"] | None
+    role: LeafRole | None
+    path: str | None
+    elements: int | None
+
+    def __post_init__(self) -> None:
+        _core.check(2, self)
+
+
+@dataclass(frozen=True)
+class IncidentObservations:
+    """What stands beside the verdict on a step: what its evidence supports, and nothing about why.
+
+    Kind `incident-observations`, canonical profile `evidence`.
+
+    Attributes:
+        contract_content_id: The content id of the contract. (1 to 128 characters, ^[A-Za-z0-9], only
+            [A-Za-z0-9._:/@-])
+        evidence_content_id: The content id of the evidence. (1 to 128 characters, ^[A-Za-z0-9], only
+            [A-Za-z0-9._:/@-])
+        policy_digest: SHA-256 of the policy's canonical bytes, or null where none was declared. (64
+            characters, only [0-9a-f], or None)
+        consecutive_skips: How many steps in a row were skipped, this one included. (0 to 1000000000000)
+        observations: In the order of the list of words, then of stages and leaves. (0 to 4096 items, each a
+            IncidentObservation)
+        root_cause_claim: Always this: no cause is claimed. (always NONE_SYMPTOM_LOCATION_IS_NOT_CAUSALITY)
+
+    Raises:
+        ContractError: a field or a rule is broken; `.pointer` names the field, `.bound` the bound.
+        TypeError: an argument is not the concrete class asked for.
+    """
+
+    contract_content_id: str
+    evidence_content_id: str
+    policy_digest: str | None
+    consecutive_skips: int
+    observations: tuple[IncidentObservation, ...]
+    root_cause_claim: Literal["NONE_SYMPTOM_LOCATION_IS_NOT_CAUSALITY"]
+
+    def __post_init__(self) -> None:
+        _core.check(3, self)
+
+
+@dataclass(frozen=True)
 class IncidentReport:
     """The verdict on one training step: where a non-finite value first showed, and what is held. Where a
     symptom first shows is not why it arose.
@@ -123,7 +255,7 @@ class IncidentReport:
     root_cause_claim: Literal["NONE_SYMPTOM_LOCATION_IS_NOT_CAUSALITY"]
 
     def __post_init__(self) -> None:
-        _core.check(1, self)
+        _core.check(4, self)
 
 
 @dataclass(frozen=True)
@@ -171,7 +303,87 @@ class LogicalPlacement(_methods.LogicalPlacementMethods):
     shard_end: int = 0
 
     def __post_init__(self) -> None:
-        _core.check(2, self)
+        _core.check(5, self)
+
+
+@dataclass(frozen=True)
+class MissingSentinel:
+    """The integer that stands for a missing element in some leaves, such as the label of a padded position.
+
+    Kind `missing-sentinel`, canonical profile `record`.
+
+    Attributes:
+        stage: The stage the leaves are in. (one of input, forward, loss, backward, optimizer)
+        path: Which leaves; integer ones. (0 to 1024 characters)
+        value: The integer that means missing. (-9223372036854775808 to 9223372036854775807)
+        reason: What it stands for. (1 to 256 characters)
+
+    Raises:
+        ContractError: a field or a rule is broken; `.pointer` names the field, `.bound` the bound.
+    """
+
+    stage: Literal["input", "forward", "loss", "backward", "optimizer"]
+    path: str
+    value: int
+    reason: str
+
+    def __post_init__(self) -> None:
+        _core.check(6, self)
+
+
+@dataclass(frozen=True)
+class RoleOfLeaves:
+    """What some leaves of the training state are to the step.
+
+    Kind `role-of-leaves`, canonical profile `record`.
+
+    Attributes:
+        role: The role. (one of batch, parameters, optimizer_state, model_state, hyperparameter, state)
+        path: Which leaves of the state. (0 to 1024 characters)
+
+    Raises:
+        ContractError: a field or a rule is broken; `.pointer` names the field, `.bound` the bound.
+    """
+
+    role: LeafRole
+    path: str
+
+    def __post_init__(self) -> None:
+        _core.check(7, self)
+
+
+@dataclass(frozen=True)
+class NonfinitePolicy:
+    """What a run declares as expected, so that nothing has to be guessed. A leaf that it does not name is
+    never hidden.
+
+    Kind `nonfinite-policy`, canonical profile `record`.
+
+    Attributes:
+        policy_version: Names this policy. (1 to 128 characters, ^[A-Za-z0-9], only [A-Za-z0-9._:/@-])
+        expected: Leaves whose non-finite elements are intended. (0 to 64 items, each a ExpectedNonfinite)
+        missing: Integers that stand for missing elements. (0 to 64 items, each a MissingSentinel)
+        roles: What the leaves of the state are; the first that matches counts. (0 to 64 items, each a
+            RoleOfLeaves)
+        maximum_consecutive_skips: How many steps in a row a loss scaler may skip before the run is held. (0
+            to 1000000)
+        skip_may_change: Leaves of the state that a skipped step may change, such as the loss scale; every
+            other must stay bit for bit. (0 to 64 items, each 0 to 1024 characters)
+
+    Raises:
+        ContractError: a field or a rule is broken; `.pointer` names the field, `.bound` the bound.
+        TypeError: an argument is not the concrete class asked for.
+    """
+
+    policy_version: str
+    expected: tuple[ExpectedNonfinite, ...]
+    missing: tuple[MissingSentinel, ...]
+    roles: tuple[RoleOfLeaves, ...]
+    maximum_consecutive_skips: int
+    skip_may_change: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _core.check(8, self)
 
 
 @dataclass(frozen=True)
@@ -214,7 +426,7 @@ class RankInventory:
     storage_digest: str
 
     def __post_init__(self) -> None:
-        _core.check(3, self)
+        _core.check(9, self)
 
 
 @dataclass(frozen=True)
@@ -245,7 +457,7 @@ class RunIdentity:
     world_size: int
 
     def __post_init__(self) -> None:
-        _core.check(4, self)
+        _core.check(10, self)
 
 
 @dataclass(frozen=True)
@@ -273,7 +485,7 @@ class WorkerStarted:
     device_count: int
 
     def __post_init__(self) -> None:
-        _core.check(5, self)
+        _core.check(11, self)
 
 
 @dataclass(frozen=True)
@@ -300,7 +512,7 @@ class WorkerRestored:
     state_hash: str
 
     def __post_init__(self) -> None:
-        _core.check(6, self)
+        _core.check(12, self)
 
 
 @dataclass(frozen=True)
@@ -327,7 +539,7 @@ class WorkerReady:
     step: int
 
     def __post_init__(self) -> None:
-        _core.check(7, self)
+        _core.check(13, self)
 
 
 @dataclass(frozen=True)
@@ -361,7 +573,7 @@ class WorkerProgress:
     state_hash: str
 
     def __post_init__(self) -> None:
-        _core.check(8, self)
+        _core.check(14, self)
 
 
 @dataclass(frozen=True)
@@ -388,7 +600,7 @@ class WorkerCheckpointed:
     state_hash: str
 
     def __post_init__(self) -> None:
-        _core.check(9, self)
+        _core.check(15, self)
 
 
 @dataclass(frozen=True)
@@ -412,7 +624,7 @@ class WorkerStallInjected:
     step: int
 
     def __post_init__(self) -> None:
-        _core.check(10, self)
+        _core.check(16, self)
 
 
 @dataclass(frozen=True)
@@ -439,7 +651,7 @@ class WorkerCompleted:
     state_hash: str
 
     def __post_init__(self) -> None:
-        _core.check(11, self)
+        _core.check(17, self)
 
 
 @dataclass(frozen=True)
@@ -466,7 +678,7 @@ class WorkerFailed:
     message: str
 
     def __post_init__(self) -> None:
-        _core.check(12, self)
+        _core.check(18, self)
 
 
 @dataclass(frozen=True)
@@ -511,7 +723,7 @@ class WorkerConfiguration:
     stall_seconds: float = 10
 
     def __post_init__(self) -> None:
-        _core.check(13, self)
+        _core.check(19, self)
 
 
 @dataclass(frozen=True)
@@ -555,7 +767,7 @@ class RunRecord:
     malformed_stdout: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _core.check(14, self)
+        _core.check(20, self)
 
 
 @dataclass(frozen=True)
@@ -591,7 +803,7 @@ class StageMessage(_methods.StageMessageMethods):
     error_code: str | None = None
 
     def __post_init__(self) -> None:
-        _core.check(15, self)
+        _core.check(21, self)
 
 
 @dataclass(frozen=True)
@@ -662,7 +874,7 @@ class StageTelemetry(_methods.StageTelemetryMethods):
     owner: str
 
     def __post_init__(self) -> None:
-        _core.check(16, self)
+        _core.check(22, self)
 
 
 @dataclass(frozen=True)
@@ -690,7 +902,7 @@ class TopologyPlan:
     placement_plan_digest: str
 
     def __post_init__(self) -> None:
-        _core.check(17, self)
+        _core.check(23, self)
 
 
 @dataclass(frozen=True)
@@ -768,7 +980,7 @@ class TrainingIncidentContract(_methods.TrainingIncidentContractMethods):
     incident_owner: str
 
     def __post_init__(self) -> None:
-        _core.check(18, self)
+        _core.check(24, self)
 
 
 @dataclass(frozen=True)
@@ -797,7 +1009,7 @@ class TrainingRunEvidence(_methods.TrainingRunEvidenceMethods):
     stages: tuple[StageTelemetry, StageTelemetry, StageTelemetry, StageTelemetry, StageTelemetry]
 
     def __post_init__(self) -> None:
-        _core.check(19, self)
+        _core.check(25, self)
 
 
 WorkerEvent = WorkerStarted | WorkerRestored | WorkerReady | WorkerProgress | WorkerCheckpointed | WorkerStallInjected | WorkerCompleted | WorkerFailed
@@ -805,10 +1017,18 @@ WorkerEvent = WorkerStarted | WorkerRestored | WorkerReady | WorkerProgress | Wo
 
 __all__ = [
     "Checkpoint",
+    "ExpectedNonfinite",
+    "IncidentObservation",
+    "IncidentObservations",
     "IncidentReport",
+    "LeafRole",
     "LogicalPlacement",
+    "MissingSentinel",
+    "NonfinitePolicy",
+    "ObservationWord",
     "PlacementKind",
     "RankInventory",
+    "RoleOfLeaves",
     "RunIdentity",
     "RunRecord",
     "RuntimeStage",

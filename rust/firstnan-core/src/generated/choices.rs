@@ -3,46 +3,6 @@
 
 use super::prelude::*;
 
-/// Whether the run goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum IncidentReportDecision {
-    /// `CONTINUE_BOUNDED_DIAGNOSTICS`
-    ContinueBoundedDiagnostics,
-    /// `HOLD`
-    Hold,
-}
-
-impl IncidentReportDecision {
-    /// Every value, in the order of the schema.
-    pub const ALL: [Self; 2] = [Self::ContinueBoundedDiagnostics, Self::Hold];
-
-    /// The values as strings.
-    pub const CHOICE: Choice = Choice {
-        index: 0,
-        name: "",
-        values: &["CONTINUE_BOUNDED_DIAGNOSTICS", "HOLD"],
-    };
-
-    /// The value as its string.
-    pub fn as_str(self) -> &'static str {
-        Self::CHOICE.values[self as usize]
-    }
-
-    pub(crate) fn canonical(self) -> &'static [u8] {
-        const QUOTED: [&[u8]; 2] = [b"\"CONTINUE_BOUNDED_DIAGNOSTICS\"", b"\"HOLD\""];
-        QUOTED[self as usize]
-    }
-
-    /// The value at an index of the list; the last one for an index beyond it.
-    pub fn from_index(index: usize) -> Self {
-        Self::ALL[index.min(Self::ALL.len() - 1)]
-    }
-
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        shape::read_choice(reader, &Self::CHOICE).map(Self::from_index)
-    }
-}
-
 /// A stage of a training step, in the order in which a step runs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StageName {
@@ -64,7 +24,7 @@ impl StageName {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 1,
+        index: 0,
         name: "",
         values: &["input", "forward", "loss", "backward", "optimizer"],
     };
@@ -76,6 +36,202 @@ impl StageName {
 
     pub(crate) fn canonical(self) -> &'static [u8] {
         const QUOTED: [&[u8]; 5] = [b"\"input\"", b"\"forward\"", b"\"loss\"", b"\"backward\"", b"\"optimizer\""];
+        QUOTED[self as usize]
+    }
+
+    /// The value at an index of the list; the last one for an index beyond it.
+    pub fn from_index(index: usize) -> Self {
+        Self::ALL[index.min(Self::ALL.len() - 1)]
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        shape::read_choice(reader, &Self::CHOICE).map(Self::from_index)
+    }
+}
+
+/// What the evidence of a step supports, in fixed words. `present_on_entry`: the batch, or the state before the step, held non-finite elements already; `began_before_window`: so did the state before the first step since the last triage; `reached_parameters`: a parameter that the step gave back holds some; `reached_state`: another leaf of the state that the step gave back holds some; `contained`: nothing of the state that the step gave back holds any that it did not hold before; `reach_undecided`: the step could not be run again with the same result, so what it gives back is not known; `skipped_by_scaler`: the step said that it was skipped, and left the state as it was but for what the policy names; `skip_changed_state`: the step said that it was skipped, and changed a leaf that no skip may change; `skips_exhausted`: more steps in a row were skipped than the policy allows; `gradients_zero`: every gradient is finite and zero although the loss is not finite; `reproduced`: running the step again gave the same counts; `not_reproduced`: running the step again gave other counts; `replay_undecided`: the step was not or could not be run again; `spread_by_reduction`: some shards were finite before a reduction and none after it; `first_after_reduction`: every shard was finite before a reduction, and the result is not; `excluded_by_policy`: non-finite elements of a leaf that the policy names, counted and not triaged; `missing_elements`: elements that the policy calls missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObservationWord {
+    /// `present_on_entry`
+    PresentOnEntry,
+    /// `began_before_window`
+    BeganBeforeWindow,
+    /// `reached_parameters`
+    ReachedParameters,
+    /// `reached_state`
+    ReachedState,
+    /// `contained`
+    Contained,
+    /// `reach_undecided`
+    ReachUndecided,
+    /// `skipped_by_scaler`
+    SkippedByScaler,
+    /// `skip_changed_state`
+    SkipChangedState,
+    /// `skips_exhausted`
+    SkipsExhausted,
+    /// `gradients_zero`
+    GradientsZero,
+    /// `reproduced`
+    Reproduced,
+    /// `not_reproduced`
+    NotReproduced,
+    /// `replay_undecided`
+    ReplayUndecided,
+    /// `spread_by_reduction`
+    SpreadByReduction,
+    /// `first_after_reduction`
+    FirstAfterReduction,
+    /// `excluded_by_policy`
+    ExcludedByPolicy,
+    /// `missing_elements`
+    MissingElements,
+}
+
+impl ObservationWord {
+    /// Every value, in the order of the schema.
+    pub const ALL: [Self; 17] = [Self::PresentOnEntry, Self::BeganBeforeWindow, Self::ReachedParameters, Self::ReachedState, Self::Contained, Self::ReachUndecided, Self::SkippedByScaler, Self::SkipChangedState, Self::SkipsExhausted, Self::GradientsZero, Self::Reproduced, Self::NotReproduced, Self::ReplayUndecided, Self::SpreadByReduction, Self::FirstAfterReduction, Self::ExcludedByPolicy, Self::MissingElements];
+
+    /// The values as strings.
+    pub const CHOICE: Choice = Choice {
+        index: 1,
+        name: "ObservationWord",
+        values: &["present_on_entry", "began_before_window", "reached_parameters", "reached_state", "contained", "reach_undecided", "skipped_by_scaler", "skip_changed_state", "skips_exhausted", "gradients_zero", "reproduced", "not_reproduced", "replay_undecided", "spread_by_reduction", "first_after_reduction", "excluded_by_policy", "missing_elements"],
+    };
+
+    /// The value as its string.
+    pub fn as_str(self) -> &'static str {
+        Self::CHOICE.values[self as usize]
+    }
+
+    pub(crate) fn canonical(self) -> &'static [u8] {
+        const QUOTED: [&[u8]; 17] = [b"\"present_on_entry\"", b"\"began_before_window\"", b"\"reached_parameters\"", b"\"reached_state\"", b"\"contained\"", b"\"reach_undecided\"", b"\"skipped_by_scaler\"", b"\"skip_changed_state\"", b"\"skips_exhausted\"", b"\"gradients_zero\"", b"\"reproduced\"", b"\"not_reproduced\"", b"\"replay_undecided\"", b"\"spread_by_reduction\"", b"\"first_after_reduction\"", b"\"excluded_by_policy\"", b"\"missing_elements\""];
+        QUOTED[self as usize]
+    }
+
+    /// The value at an index of the list; the last one for an index beyond it.
+    pub fn from_index(index: usize) -> Self {
+        Self::ALL[index.min(Self::ALL.len() - 1)]
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        shape::read_choice(reader, &Self::CHOICE).map(Self::from_index)
+    }
+}
+
+/// What a leaf is to the step: part of the batch, a parameter, state of the optimizer, state of the model (running statistics, an average of parameters), a hyper-parameter, or state that no policy says more of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LeafRole {
+    /// `batch`
+    Batch,
+    /// `parameters`
+    Parameters,
+    /// `optimizer_state`
+    OptimizerState,
+    /// `model_state`
+    ModelState,
+    /// `hyperparameter`
+    Hyperparameter,
+    /// `state`
+    State,
+}
+
+impl LeafRole {
+    /// Every value, in the order of the schema.
+    pub const ALL: [Self; 6] = [Self::Batch, Self::Parameters, Self::OptimizerState, Self::ModelState, Self::Hyperparameter, Self::State];
+
+    /// The values as strings.
+    pub const CHOICE: Choice = Choice {
+        index: 2,
+        name: "LeafRole",
+        values: &["batch", "parameters", "optimizer_state", "model_state", "hyperparameter", "state"],
+    };
+
+    /// The value as its string.
+    pub fn as_str(self) -> &'static str {
+        Self::CHOICE.values[self as usize]
+    }
+
+    pub(crate) fn canonical(self) -> &'static [u8] {
+        const QUOTED: [&[u8]; 6] = [b"\"batch\"", b"\"parameters\"", b"\"optimizer_state\"", b"\"model_state\"", b"\"hyperparameter\"", b"\"state\""];
+        QUOTED[self as usize]
+    }
+
+    /// The value at an index of the list; the last one for an index beyond it.
+    pub fn from_index(index: usize) -> Self {
+        Self::ALL[index.min(Self::ALL.len() - 1)]
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        shape::read_choice(reader, &Self::CHOICE).map(Self::from_index)
+    }
+}
+
+/// Always this: no cause is claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IncidentObservationsRootCauseClaim {
+    /// `NONE_SYMPTOM_LOCATION_IS_NOT_CAUSALITY`
+    NoneSymptomLocationIsNotCausality,
+}
+
+impl IncidentObservationsRootCauseClaim {
+    /// Every value, in the order of the schema.
+    pub const ALL: [Self; 1] = [Self::NoneSymptomLocationIsNotCausality];
+
+    /// The values as strings.
+    pub const CHOICE: Choice = Choice {
+        index: 3,
+        name: "",
+        values: &["NONE_SYMPTOM_LOCATION_IS_NOT_CAUSALITY"],
+    };
+
+    /// The value as its string.
+    pub fn as_str(self) -> &'static str {
+        Self::CHOICE.values[self as usize]
+    }
+
+    pub(crate) fn canonical(self) -> &'static [u8] {
+        const QUOTED: [&[u8]; 1] = [b"\"NONE_SYMPTOM_LOCATION_IS_NOT_CAUSALITY\""];
+        QUOTED[self as usize]
+    }
+
+    /// The value at an index of the list; the last one for an index beyond it.
+    pub fn from_index(index: usize) -> Self {
+        Self::ALL[index.min(Self::ALL.len() - 1)]
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self> {
+        shape::read_choice(reader, &Self::CHOICE).map(Self::from_index)
+    }
+}
+
+/// Whether the run goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IncidentReportDecision {
+    /// `CONTINUE_BOUNDED_DIAGNOSTICS`
+    ContinueBoundedDiagnostics,
+    /// `HOLD`
+    Hold,
+}
+
+impl IncidentReportDecision {
+    /// Every value, in the order of the schema.
+    pub const ALL: [Self; 2] = [Self::ContinueBoundedDiagnostics, Self::Hold];
+
+    /// The values as strings.
+    pub const CHOICE: Choice = Choice {
+        index: 4,
+        name: "",
+        values: &["CONTINUE_BOUNDED_DIAGNOSTICS", "HOLD"],
+    };
+
+    /// The value as its string.
+    pub fn as_str(self) -> &'static str {
+        Self::CHOICE.values[self as usize]
+    }
+
+    pub(crate) fn canonical(self) -> &'static [u8] {
+        const QUOTED: [&[u8]; 2] = [b"\"CONTINUE_BOUNDED_DIAGNOSTICS\"", b"\"HOLD\""];
         QUOTED[self as usize]
     }
 
@@ -112,7 +268,7 @@ impl IncidentReportAction {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 2,
+        index: 5,
         name: "",
         values: &["no-nonfinite-evidenced-check-other-signals", "hold-and-inspect-input-data-contract", "hold-and-replay-forward-activations", "hold-and-inspect-objective-reduction", "hold-and-inspect-gradient-path-and-loss-scaling", "hold-and-inspect-optimizer-state-and-update"],
     };
@@ -150,7 +306,7 @@ impl IncidentReportRootCauseClaim {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 3,
+        index: 6,
         name: "",
         values: &["NONE_SYMPTOM_LOCATION_IS_NOT_CAUSALITY"],
     };
@@ -194,7 +350,7 @@ impl LogicalPlacementDtype {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 4,
+        index: 7,
         name: "",
         values: &["float16", "bfloat16", "float32", "float64"],
     };
@@ -236,7 +392,7 @@ impl PlacementKind {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 5,
+        index: 8,
         name: "PlacementKind",
         values: &["column_wise", "row_wise", "replicated"],
     };
@@ -276,7 +432,7 @@ impl RankInventoryDeviceKind {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 6,
+        index: 9,
         name: "",
         values: &["cpu", "cuda"],
     };
@@ -318,7 +474,7 @@ impl RunRecordStatus {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 7,
+        index: 10,
         name: "",
         values: &["completed", "failed", "timed_out"],
     };
@@ -356,7 +512,7 @@ impl WorkerStartedEvent {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 8,
+        index: 11,
         name: "",
         values: &["started"],
     };
@@ -394,7 +550,7 @@ impl WorkerRestoredEvent {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 9,
+        index: 12,
         name: "",
         values: &["restored"],
     };
@@ -432,7 +588,7 @@ impl WorkerReadyEvent {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 10,
+        index: 13,
         name: "",
         values: &["ready"],
     };
@@ -470,7 +626,7 @@ impl WorkerProgressEvent {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 11,
+        index: 14,
         name: "",
         values: &["progress"],
     };
@@ -508,7 +664,7 @@ impl WorkerCheckpointedEvent {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 12,
+        index: 15,
         name: "",
         values: &["checkpoint"],
     };
@@ -546,7 +702,7 @@ impl WorkerStallInjectedEvent {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 13,
+        index: 16,
         name: "",
         values: &["stall_injected"],
     };
@@ -584,7 +740,7 @@ impl WorkerCompletedEvent {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 14,
+        index: 17,
         name: "",
         values: &["completed"],
     };
@@ -622,7 +778,7 @@ impl WorkerFailedEvent {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 15,
+        index: 18,
         name: "",
         values: &["failed"],
     };
@@ -674,7 +830,7 @@ impl WorkerEventEvent {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 16,
+        index: 19,
         name: "",
         values: &["started", "restored", "ready", "progress", "checkpoint", "stall_injected", "completed", "failed"],
     };
@@ -736,7 +892,7 @@ impl RuntimeStage {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 17,
+        index: 20,
         name: "RuntimeStage",
         values: &["created", "preflighted", "loaded", "probed", "distilled", "prepared", "mutating", "verified", "staged", "published", "aborting", "aborted", "quarantined"],
     };
@@ -778,7 +934,7 @@ impl Vote {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 18,
+        index: 21,
         name: "Vote",
         values: &["prepared", "committed", "abort"],
     };
@@ -818,7 +974,7 @@ impl StageTelemetryState {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 19,
+        index: 22,
         name: "",
         values: &["OBSERVED", "NOT_RUN"],
     };
@@ -858,7 +1014,7 @@ impl TopologyPlanBackend {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 20,
+        index: 23,
         name: "",
         values: &["gloo", "nccl"],
     };
@@ -896,7 +1052,7 @@ impl TrainingIncidentContractNumericConvention {
 
     /// The values as strings.
     pub const CHOICE: Choice = Choice {
-        index: 21,
+        index: 24,
         name: "",
         values: &["binary64-summary-mixed-precision-v1"],
     };

@@ -25,7 +25,7 @@ pub struct IncidentReport<'a> {
 impl<'a> IncidentReport<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 1,
+        index: 4,
         kind: "incident-report",
         name: "IncidentReport",
         profile: Profile::Evidence,
@@ -59,9 +59,9 @@ impl<'a> Record<'a> for IncidentReport<'a> {
         let mut first = true;
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
-                "contract_content_id" => shape::member(reader, &mut f0, "contract_content_id", |r| shapes::TEXT_1.read(r))?,
-                "evidence_id" => shape::member(reader, &mut f1, "evidence_id", |r| shapes::TEXT_1.read(r))?,
-                "evidence_content_id" => shape::member(reader, &mut f2, "evidence_content_id", |r| shapes::TEXT_1.read(r))?,
+                "contract_content_id" => shape::member(reader, &mut f0, "contract_content_id", |r| shapes::TEXT_3.read(r))?,
+                "evidence_id" => shape::member(reader, &mut f1, "evidence_id", |r| shapes::TEXT_3.read(r))?,
+                "evidence_content_id" => shape::member(reader, &mut f2, "evidence_content_id", |r| shapes::TEXT_3.read(r))?,
                 "decision" => shape::member(reader, &mut f3, "decision", |r| IncidentReportDecision::read(r))?,
                 "earliest_nonfinite_stage" => shape::member(reader, &mut f4, "earliest_nonfinite_stage", |r| shape::read_optional(r, |r| StageName::read(r)))?,
                 "action" => shape::member(reader, &mut f5, "action", |r| IncidentReportAction::read(r))?,
@@ -83,9 +83,9 @@ impl<'a> Record<'a> for IncidentReport<'a> {
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6] = value.fields::<7>(&Self::INFO)?;
         Ok(Self {
-            contract_content_id: shapes::TEXT_1.extract(f0, true).map_err(|e| e.at("contract_content_id"))?,
-            evidence_id: shapes::TEXT_1.extract(f1, true).map_err(|e| e.at("evidence_id"))?,
-            evidence_content_id: shapes::TEXT_1.extract(f2, true).map_err(|e| e.at("evidence_content_id"))?,
+            contract_content_id: shapes::TEXT_3.extract(f0, true).map_err(|e| e.at("contract_content_id"))?,
+            evidence_id: shapes::TEXT_3.extract(f1, true).map_err(|e| e.at("evidence_id"))?,
+            evidence_content_id: shapes::TEXT_3.extract(f2, true).map_err(|e| e.at("evidence_content_id"))?,
             decision: f3.choice(&IncidentReportDecision::CHOICE, true).map(IncidentReportDecision::from_index).map_err(|e| e.at("decision"))?,
             earliest_nonfinite_stage: shape::extract_optional(f4, |v| v.choice(&StageName::CHOICE, true).map(StageName::from_index)).map_err(|e| e.at("earliest_nonfinite_stage"))?,
             action: f5.choice(&IncidentReportAction::CHOICE, true).map(IncidentReportAction::from_index).map_err(|e| e.at("action"))?,
@@ -94,9 +94,9 @@ impl<'a> Record<'a> for IncidentReport<'a> {
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.contract_content_id; shapes::TEXT_1.check(it).map_err(|e| e.at("contract_content_id"))?; }
-        { let it = &self.evidence_id; shapes::TEXT_1.check(it).map_err(|e| e.at("evidence_id"))?; }
-        { let it = &self.evidence_content_id; shapes::TEXT_1.check(it).map_err(|e| e.at("evidence_content_id"))?; }
+        { let it = &self.contract_content_id; shapes::TEXT_3.check(it).map_err(|e| e.at("contract_content_id"))?; }
+        { let it = &self.evidence_id; shapes::TEXT_3.check(it).map_err(|e| e.at("evidence_id"))?; }
+        { let it = &self.evidence_content_id; shapes::TEXT_3.check(it).map_err(|e| e.at("evidence_content_id"))?; }
         Ok(())
     }
 

@@ -11,9 +11,15 @@
 
 mod checkpoint;
 mod choices;
+mod expected_nonfinite;
+mod incident_observation;
+mod incident_observations;
 mod incident_report;
 mod logical_placement;
+mod missing_sentinel;
+mod nonfinite_policy;
 mod rank_inventory;
+mod role_of_leaves;
 mod run_identity;
 mod run_record;
 mod stage_message;
@@ -35,9 +41,15 @@ mod shapes;
 
 pub use checkpoint::*;
 pub use choices::*;
+pub use expected_nonfinite::*;
+pub use incident_observation::*;
+pub use incident_observations::*;
 pub use incident_report::*;
 pub use logical_placement::*;
+pub use missing_sentinel::*;
+pub use nonfinite_policy::*;
 pub use rank_inventory::*;
+pub use role_of_leaves::*;
 pub use run_identity::*;
 pub use run_record::*;
 pub use stage_message::*;
@@ -73,10 +85,16 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Builder, Choice, Record, RecordInfo, Value};
 
 /// Every closed record; the index is what the classes of other languages are registered under.
-pub static RECORDS: [&RecordInfo; 20] = [
+pub static RECORDS: [&RecordInfo; 26] = [
     &Checkpoint::INFO,
+    &ExpectedNonfinite::INFO,
+    &IncidentObservation::INFO,
+    &IncidentObservations::INFO,
     &IncidentReport::INFO,
     &LogicalPlacement::INFO,
+    &MissingSentinel::INFO,
+    &RoleOfLeaves::INFO,
+    &NonfinitePolicy::INFO,
     &RankInventory::INFO,
     &RunIdentity::INFO,
     &WorkerStarted::INFO,
@@ -97,9 +115,12 @@ pub static RECORDS: [&RecordInfo; 20] = [
 ];
 
 /// Every closed list of strings.
-pub static CHOICES: [&Choice; 22] = [
-    &IncidentReportDecision::CHOICE,
+pub static CHOICES: [&Choice; 25] = [
     &StageName::CHOICE,
+    &ObservationWord::CHOICE,
+    &LeafRole::CHOICE,
+    &IncidentObservationsRootCauseClaim::CHOICE,
+    &IncidentReportDecision::CHOICE,
     &IncidentReportAction::CHOICE,
     &IncidentReportRootCauseClaim::CHOICE,
     &LogicalPlacementDtype::CHOICE,
@@ -123,11 +144,17 @@ pub static CHOICES: [&Choice; 22] = [
 ];
 
 /// The kinds that can be decoded, sorted.
-pub static KINDS: [&str; 13] = [
+pub static KINDS: [&str; 19] = [
     "checkpoint",
+    "expected-nonfinite",
+    "incident-observation",
+    "incident-observations",
     "incident-report",
     "logical-placement",
+    "missing-sentinel",
+    "nonfinite-policy",
     "rank-inventory",
+    "role-of-leaves",
     "run-identity",
     "run-record",
     "stage-message",
@@ -149,12 +176,24 @@ pub fn kind_index(kind: &str) -> Option<usize> {
 pub enum AnyRecord<'a> {
     /// `checkpoint`
     Checkpoint(Checkpoint<'a>),
+    /// `expected-nonfinite`
+    ExpectedNonfinite(ExpectedNonfinite<'a>),
+    /// `incident-observation`
+    IncidentObservation(IncidentObservation<'a>),
+    /// `incident-observations`
+    IncidentObservations(IncidentObservations<'a>),
     /// `incident-report`
     IncidentReport(IncidentReport<'a>),
     /// `logical-placement`
     LogicalPlacement(LogicalPlacement<'a>),
+    /// `missing-sentinel`
+    MissingSentinel(MissingSentinel<'a>),
+    /// `nonfinite-policy`
+    NonfinitePolicy(NonfinitePolicy<'a>),
     /// `rank-inventory`
     RankInventory(RankInventory<'a>),
+    /// `role-of-leaves`
+    RoleOfLeaves(RoleOfLeaves<'a>),
     /// `run-identity`
     RunIdentity(RunIdentity<'a>),
     /// `run-record`
@@ -180,18 +219,24 @@ impl<'a> AnyRecord<'a> {
     pub fn decode(kind: usize, data: &'a [u8]) -> Result<Self> {
         match kind {
             0 => Checkpoint::decode(data).map(Self::Checkpoint),
-            1 => IncidentReport::decode(data).map(Self::IncidentReport),
-            2 => LogicalPlacement::decode(data).map(Self::LogicalPlacement),
-            3 => RankInventory::decode(data).map(Self::RankInventory),
-            4 => RunIdentity::decode(data).map(Self::RunIdentity),
-            5 => RunRecord::decode(data).map(Self::RunRecord),
-            6 => StageMessage::decode(data).map(Self::StageMessage),
-            7 => StageTelemetry::decode(data).map(Self::StageTelemetry),
-            8 => TopologyPlan::decode(data).map(Self::TopologyPlan),
-            9 => TrainingIncidentContract::decode(data).map(Self::TrainingIncidentContract),
-            10 => TrainingRunEvidence::decode(data).map(Self::TrainingRunEvidence),
-            11 => WorkerConfiguration::decode(data).map(Self::WorkerConfiguration),
-            12 => WorkerEvent::decode(data).map(Self::WorkerEvent),
+            1 => ExpectedNonfinite::decode(data).map(Self::ExpectedNonfinite),
+            2 => IncidentObservation::decode(data).map(Self::IncidentObservation),
+            3 => IncidentObservations::decode(data).map(Self::IncidentObservations),
+            4 => IncidentReport::decode(data).map(Self::IncidentReport),
+            5 => LogicalPlacement::decode(data).map(Self::LogicalPlacement),
+            6 => MissingSentinel::decode(data).map(Self::MissingSentinel),
+            7 => NonfinitePolicy::decode(data).map(Self::NonfinitePolicy),
+            8 => RankInventory::decode(data).map(Self::RankInventory),
+            9 => RoleOfLeaves::decode(data).map(Self::RoleOfLeaves),
+            10 => RunIdentity::decode(data).map(Self::RunIdentity),
+            11 => RunRecord::decode(data).map(Self::RunRecord),
+            12 => StageMessage::decode(data).map(Self::StageMessage),
+            13 => StageTelemetry::decode(data).map(Self::StageTelemetry),
+            14 => TopologyPlan::decode(data).map(Self::TopologyPlan),
+            15 => TrainingIncidentContract::decode(data).map(Self::TrainingIncidentContract),
+            16 => TrainingRunEvidence::decode(data).map(Self::TrainingRunEvidence),
+            17 => WorkerConfiguration::decode(data).map(Self::WorkerConfiguration),
+            18 => WorkerEvent::decode(data).map(Self::WorkerEvent),
             _ => Err(Error::new(ErrorKind::RecordKind)),
         }
     }
@@ -200,9 +245,15 @@ impl<'a> AnyRecord<'a> {
     pub fn encode(&self) -> Result<Vec<u8>> {
         match self {
             Self::Checkpoint(it) => it.encode(),
+            Self::ExpectedNonfinite(it) => it.encode(),
+            Self::IncidentObservation(it) => it.encode(),
+            Self::IncidentObservations(it) => it.encode(),
             Self::IncidentReport(it) => it.encode(),
             Self::LogicalPlacement(it) => it.encode(),
+            Self::MissingSentinel(it) => it.encode(),
+            Self::NonfinitePolicy(it) => it.encode(),
             Self::RankInventory(it) => it.encode(),
+            Self::RoleOfLeaves(it) => it.encode(),
             Self::RunIdentity(it) => it.encode(),
             Self::RunRecord(it) => it.encode(),
             Self::StageMessage(it) => it.encode(),
@@ -219,9 +270,15 @@ impl<'a> AnyRecord<'a> {
     pub fn build<B: Builder>(&self, b: &mut B) -> std::result::Result<B::Out, B::Error> {
         match self {
             Self::Checkpoint(it) => it.build(b),
+            Self::ExpectedNonfinite(it) => it.build(b),
+            Self::IncidentObservation(it) => it.build(b),
+            Self::IncidentObservations(it) => it.build(b),
             Self::IncidentReport(it) => it.build(b),
             Self::LogicalPlacement(it) => it.build(b),
+            Self::MissingSentinel(it) => it.build(b),
+            Self::NonfinitePolicy(it) => it.build(b),
             Self::RankInventory(it) => it.build(b),
+            Self::RoleOfLeaves(it) => it.build(b),
             Self::RunIdentity(it) => it.build(b),
             Self::RunRecord(it) => it.build(b),
             Self::StageMessage(it) => it.build(b),
@@ -239,25 +296,31 @@ impl<'a> AnyRecord<'a> {
 pub fn extract_and_check<'a, V: Value<'a>>(record: usize, value: V) -> std::result::Result<(), V::Error> {
     match record {
         0 => check::<V, Checkpoint<'a>>(value).map(drop),
-        1 => check::<V, IncidentReport<'a>>(value).map(drop),
-        2 => check::<V, LogicalPlacement<'a>>(value).map(drop),
-        3 => check::<V, RankInventory<'a>>(value).map(drop),
-        4 => check::<V, RunIdentity<'a>>(value).map(drop),
-        5 => check::<V, WorkerStarted<'a>>(value).map(drop),
-        6 => check::<V, WorkerRestored<'a>>(value).map(drop),
-        7 => check::<V, WorkerReady<'a>>(value).map(drop),
-        8 => check::<V, WorkerProgress<'a>>(value).map(drop),
-        9 => check::<V, WorkerCheckpointed<'a>>(value).map(drop),
-        10 => check::<V, WorkerStallInjected<'a>>(value).map(drop),
-        11 => check::<V, WorkerCompleted<'a>>(value).map(drop),
-        12 => check::<V, WorkerFailed<'a>>(value).map(drop),
-        13 => check::<V, WorkerConfiguration<'a>>(value).map(drop),
-        14 => check::<V, RunRecord<'a>>(value).map(drop),
-        15 => check::<V, StageMessage<'a>>(value).map(drop),
-        16 => check::<V, StageTelemetry<'a>>(value).map(drop),
-        17 => check::<V, TopologyPlan<'a>>(value).map(drop),
-        18 => check::<V, TrainingIncidentContract<'a>>(value).map(drop),
-        19 => check::<V, TrainingRunEvidence<'a>>(value).map(drop),
+        1 => check::<V, ExpectedNonfinite<'a>>(value).map(drop),
+        2 => check::<V, IncidentObservation<'a>>(value).map(drop),
+        3 => check::<V, IncidentObservations<'a>>(value).map(drop),
+        4 => check::<V, IncidentReport<'a>>(value).map(drop),
+        5 => check::<V, LogicalPlacement<'a>>(value).map(drop),
+        6 => check::<V, MissingSentinel<'a>>(value).map(drop),
+        7 => check::<V, RoleOfLeaves<'a>>(value).map(drop),
+        8 => check::<V, NonfinitePolicy<'a>>(value).map(drop),
+        9 => check::<V, RankInventory<'a>>(value).map(drop),
+        10 => check::<V, RunIdentity<'a>>(value).map(drop),
+        11 => check::<V, WorkerStarted<'a>>(value).map(drop),
+        12 => check::<V, WorkerRestored<'a>>(value).map(drop),
+        13 => check::<V, WorkerReady<'a>>(value).map(drop),
+        14 => check::<V, WorkerProgress<'a>>(value).map(drop),
+        15 => check::<V, WorkerCheckpointed<'a>>(value).map(drop),
+        16 => check::<V, WorkerStallInjected<'a>>(value).map(drop),
+        17 => check::<V, WorkerCompleted<'a>>(value).map(drop),
+        18 => check::<V, WorkerFailed<'a>>(value).map(drop),
+        19 => check::<V, WorkerConfiguration<'a>>(value).map(drop),
+        20 => check::<V, RunRecord<'a>>(value).map(drop),
+        21 => check::<V, StageMessage<'a>>(value).map(drop),
+        22 => check::<V, StageTelemetry<'a>>(value).map(drop),
+        23 => check::<V, TopologyPlan<'a>>(value).map(drop),
+        24 => check::<V, TrainingIncidentContract<'a>>(value).map(drop),
+        25 => check::<V, TrainingRunEvidence<'a>>(value).map(drop),
         _ => Err(Error::new(ErrorKind::RecordKind))?,
     }
 }
@@ -270,25 +333,31 @@ pub fn extract_and_write<'a, V: Value<'a>>(
 ) -> std::result::Result<(), V::Error> {
     match record {
         0 => check::<V, Checkpoint<'a>>(value)?.write(out)?,
-        1 => check::<V, IncidentReport<'a>>(value)?.write(out)?,
-        2 => check::<V, LogicalPlacement<'a>>(value)?.write(out)?,
-        3 => check::<V, RankInventory<'a>>(value)?.write(out)?,
-        4 => check::<V, RunIdentity<'a>>(value)?.write(out)?,
-        5 => check::<V, WorkerStarted<'a>>(value)?.write(out)?,
-        6 => check::<V, WorkerRestored<'a>>(value)?.write(out)?,
-        7 => check::<V, WorkerReady<'a>>(value)?.write(out)?,
-        8 => check::<V, WorkerProgress<'a>>(value)?.write(out)?,
-        9 => check::<V, WorkerCheckpointed<'a>>(value)?.write(out)?,
-        10 => check::<V, WorkerStallInjected<'a>>(value)?.write(out)?,
-        11 => check::<V, WorkerCompleted<'a>>(value)?.write(out)?,
-        12 => check::<V, WorkerFailed<'a>>(value)?.write(out)?,
-        13 => check::<V, WorkerConfiguration<'a>>(value)?.write(out)?,
-        14 => check::<V, RunRecord<'a>>(value)?.write(out)?,
-        15 => check::<V, StageMessage<'a>>(value)?.write(out)?,
-        16 => check::<V, StageTelemetry<'a>>(value)?.write(out)?,
-        17 => check::<V, TopologyPlan<'a>>(value)?.write(out)?,
-        18 => check::<V, TrainingIncidentContract<'a>>(value)?.write(out)?,
-        19 => check::<V, TrainingRunEvidence<'a>>(value)?.write(out)?,
+        1 => check::<V, ExpectedNonfinite<'a>>(value)?.write(out)?,
+        2 => check::<V, IncidentObservation<'a>>(value)?.write(out)?,
+        3 => check::<V, IncidentObservations<'a>>(value)?.write(out)?,
+        4 => check::<V, IncidentReport<'a>>(value)?.write(out)?,
+        5 => check::<V, LogicalPlacement<'a>>(value)?.write(out)?,
+        6 => check::<V, MissingSentinel<'a>>(value)?.write(out)?,
+        7 => check::<V, RoleOfLeaves<'a>>(value)?.write(out)?,
+        8 => check::<V, NonfinitePolicy<'a>>(value)?.write(out)?,
+        9 => check::<V, RankInventory<'a>>(value)?.write(out)?,
+        10 => check::<V, RunIdentity<'a>>(value)?.write(out)?,
+        11 => check::<V, WorkerStarted<'a>>(value)?.write(out)?,
+        12 => check::<V, WorkerRestored<'a>>(value)?.write(out)?,
+        13 => check::<V, WorkerReady<'a>>(value)?.write(out)?,
+        14 => check::<V, WorkerProgress<'a>>(value)?.write(out)?,
+        15 => check::<V, WorkerCheckpointed<'a>>(value)?.write(out)?,
+        16 => check::<V, WorkerStallInjected<'a>>(value)?.write(out)?,
+        17 => check::<V, WorkerCompleted<'a>>(value)?.write(out)?,
+        18 => check::<V, WorkerFailed<'a>>(value)?.write(out)?,
+        19 => check::<V, WorkerConfiguration<'a>>(value)?.write(out)?,
+        20 => check::<V, RunRecord<'a>>(value)?.write(out)?,
+        21 => check::<V, StageMessage<'a>>(value)?.write(out)?,
+        22 => check::<V, StageTelemetry<'a>>(value)?.write(out)?,
+        23 => check::<V, TopologyPlan<'a>>(value)?.write(out)?,
+        24 => check::<V, TrainingIncidentContract<'a>>(value)?.write(out)?,
+        25 => check::<V, TrainingRunEvidence<'a>>(value)?.write(out)?,
         _ => Err(Error::new(ErrorKind::RecordKind))?,
     }
     Ok(())

@@ -12,62 +12,6 @@ pub(crate) static TEXT_0: TextShape = TextShape {
     pattern: "only [0-9a-f]",
 };
 pub(crate) static TEXT_1: TextShape = TextShape {
-    min: 1,
-    max: 128,
-    start: "",
-    first: Some(&SET_1),
-    allowed: Some(&SET_2),
-    pattern: "^[A-Za-z0-9], only [A-Za-z0-9._:/@-]",
-};
-pub(crate) static TEXT_2: TextShape = TextShape {
-    min: 1,
-    max: 256,
-    start: "",
-    first: None,
-    allowed: Some(&SET_3),
-    pattern: "only [A-Za-z0-9_.-]",
-};
-pub(crate) static TEXT_3: TextShape = TextShape {
-    min: 32,
-    max: 32,
-    start: "",
-    first: None,
-    allowed: Some(&SET_0),
-    pattern: "only [0-9a-f]",
-};
-pub(crate) static TEXT_4: TextShape = TextShape {
-    min: 40,
-    max: 40,
-    start: "",
-    first: None,
-    allowed: Some(&SET_0),
-    pattern: "only [0-9a-f]",
-};
-pub(crate) static TEXT_5: TextShape = TextShape {
-    min: 1,
-    max: 128,
-    start: "",
-    first: None,
-    allowed: None,
-    pattern: "",
-};
-pub(crate) static TEXT_6: TextShape = TextShape {
-    min: 0,
-    max: 1000,
-    start: "",
-    first: None,
-    allowed: None,
-    pattern: "",
-};
-pub(crate) static TEXT_7: TextShape = TextShape {
-    min: 0,
-    max: 16384,
-    start: "",
-    first: None,
-    allowed: None,
-    pattern: "",
-};
-pub(crate) static TEXT_8: TextShape = TextShape {
     min: 0,
     max: 1024,
     start: "",
@@ -75,7 +19,71 @@ pub(crate) static TEXT_8: TextShape = TextShape {
     allowed: None,
     pattern: "",
 };
+pub(crate) static TEXT_2: TextShape = TextShape {
+    min: 1,
+    max: 256,
+    start: "",
+    first: None,
+    allowed: None,
+    pattern: "",
+};
+pub(crate) static TEXT_3: TextShape = TextShape {
+    min: 1,
+    max: 128,
+    start: "",
+    first: Some(&SET_1),
+    allowed: Some(&SET_2),
+    pattern: "^[A-Za-z0-9], only [A-Za-z0-9._:/@-]",
+};
+pub(crate) static TEXT_4: TextShape = TextShape {
+    min: 1,
+    max: 256,
+    start: "",
+    first: None,
+    allowed: Some(&SET_3),
+    pattern: "only [A-Za-z0-9_.-]",
+};
+pub(crate) static TEXT_5: TextShape = TextShape {
+    min: 32,
+    max: 32,
+    start: "",
+    first: None,
+    allowed: Some(&SET_0),
+    pattern: "only [0-9a-f]",
+};
+pub(crate) static TEXT_6: TextShape = TextShape {
+    min: 40,
+    max: 40,
+    start: "",
+    first: None,
+    allowed: Some(&SET_0),
+    pattern: "only [0-9a-f]",
+};
+pub(crate) static TEXT_7: TextShape = TextShape {
+    min: 1,
+    max: 128,
+    start: "",
+    first: None,
+    allowed: None,
+    pattern: "",
+};
+pub(crate) static TEXT_8: TextShape = TextShape {
+    min: 0,
+    max: 1000,
+    start: "",
+    first: None,
+    allowed: None,
+    pattern: "",
+};
 pub(crate) static TEXT_9: TextShape = TextShape {
+    min: 0,
+    max: 16384,
+    start: "",
+    first: None,
+    allowed: None,
+    pattern: "",
+};
+pub(crate) static TEXT_10: TextShape = TextShape {
     min: 1,
     max: 64,
     start: "",
@@ -83,7 +91,7 @@ pub(crate) static TEXT_9: TextShape = TextShape {
     allowed: Some(&SET_5),
     pattern: "^[A-Z], only [A-Z0-9_]",
 };
-pub(crate) static TEXT_10: TextShape = TextShape {
+pub(crate) static TEXT_11: TextShape = TextShape {
     min: 5,
     max: 128,
     start: "team:",
@@ -94,21 +102,23 @@ pub(crate) static TEXT_10: TextShape = TextShape {
 pub(crate) static INTEGER_0: IntegerShape = IntegerShape { min: 1, max: 1 };
 pub(crate) static INTEGER_1: IntegerShape = IntegerShape { min: 1, max: 100000 };
 pub(crate) static INTEGER_2: IntegerShape = IntegerShape { min: 0, max: 4294967295 };
-pub(crate) static INTEGER_3: IntegerShape = IntegerShape { min: 1, max: 9223372036854775807 };
-pub(crate) static INTEGER_4: IntegerShape = IntegerShape { min: 0, max: 4095 };
-pub(crate) static INTEGER_5: IntegerShape = IntegerShape { min: 2, max: 4096 };
-pub(crate) static INTEGER_6: IntegerShape = IntegerShape { min: 0, max: 1 };
-pub(crate) static INTEGER_7: IntegerShape = IntegerShape { min: 0, max: 9223372036854775807 };
-pub(crate) static INTEGER_8: IntegerShape = IntegerShape { min: 1, max: 2147483647 };
-pub(crate) static INTEGER_9: IntegerShape = IntegerShape { min: 1, max: 65536 };
-pub(crate) static INTEGER_10: IntegerShape = IntegerShape { min: 0, max: 100000 };
-pub(crate) static INTEGER_11: IntegerShape = IntegerShape { min: 1, max: 64 };
-pub(crate) static INTEGER_12: IntegerShape = IntegerShape { min: -64, max: 255 };
-pub(crate) static INTEGER_13: IntegerShape = IntegerShape { min: 0, max: 4 };
-pub(crate) static INTEGER_14: IntegerShape = IntegerShape { min: 0, max: 10000000000 };
-pub(crate) static INTEGER_15: IntegerShape = IntegerShape { min: 0, max: 1000000000000 };
-pub(crate) static INTEGER_16: IntegerShape = IntegerShape { min: 1, max: 10000000000 };
-pub(crate) static INTEGER_17: IntegerShape = IntegerShape { min: 1, max: 20000000000 };
+pub(crate) static INTEGER_3: IntegerShape = IntegerShape { min: 0, max: 9223372036854775807 };
+pub(crate) static INTEGER_4: IntegerShape = IntegerShape { min: 0, max: 1000000000000 };
+pub(crate) static INTEGER_5: IntegerShape = IntegerShape { min: 1, max: 9223372036854775807 };
+pub(crate) static INTEGER_6: IntegerShape = IntegerShape { min: 0, max: 4095 };
+pub(crate) static INTEGER_7: IntegerShape = IntegerShape { min: 2, max: 4096 };
+pub(crate) static INTEGER_8: IntegerShape = IntegerShape { min: 0, max: 1 };
+pub(crate) static INTEGER_9: IntegerShape = IntegerShape { min: -9223372036854775808, max: 9223372036854775807 };
+pub(crate) static INTEGER_10: IntegerShape = IntegerShape { min: 0, max: 1000000 };
+pub(crate) static INTEGER_11: IntegerShape = IntegerShape { min: 1, max: 2147483647 };
+pub(crate) static INTEGER_12: IntegerShape = IntegerShape { min: 1, max: 65536 };
+pub(crate) static INTEGER_13: IntegerShape = IntegerShape { min: 0, max: 100000 };
+pub(crate) static INTEGER_14: IntegerShape = IntegerShape { min: 1, max: 64 };
+pub(crate) static INTEGER_15: IntegerShape = IntegerShape { min: -64, max: 255 };
+pub(crate) static INTEGER_16: IntegerShape = IntegerShape { min: 0, max: 4 };
+pub(crate) static INTEGER_17: IntegerShape = IntegerShape { min: 0, max: 10000000000 };
+pub(crate) static INTEGER_18: IntegerShape = IntegerShape { min: 1, max: 10000000000 };
+pub(crate) static INTEGER_19: IntegerShape = IntegerShape { min: 1, max: 20000000000 };
 pub(crate) static REAL_0: RealShape = RealShape { min: Some(-3.4028234663852886e+38_f64), max: Some(3.4028234663852886e+38_f64), exclusive_min: None, exclusive_max: None };
 pub(crate) static REAL_1: RealShape = RealShape { min: Some(0.0_f64), max: Some(1000000000000.0_f64), exclusive_min: None, exclusive_max: None };
 pub(crate) static REAL_2: RealShape = RealShape { min: Some(0.0_f64), max: Some(1000000000.0_f64), exclusive_min: None, exclusive_max: None };

@@ -19,7 +19,7 @@ pub struct WorkerCheckpointed<'a> {
 impl<'a> WorkerCheckpointed<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 9,
+        index: 15,
         kind: "worker-event.checkpoint",
         name: "WorkerCheckpointed",
         profile: Profile::Evidence,

@@ -19,7 +19,7 @@ pub struct WorkerCompleted<'a> {
 impl<'a> WorkerCompleted<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 11,
+        index: 17,
         kind: "worker-event.completed",
         name: "WorkerCompleted",
         profile: Profile::Evidence,

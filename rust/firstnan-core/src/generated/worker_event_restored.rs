@@ -19,7 +19,7 @@ pub struct WorkerRestored<'a> {
 impl<'a> WorkerRestored<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 6,
+        index: 12,
         kind: "worker-event.restored",
         name: "WorkerRestored",
         profile: Profile::Evidence,

@@ -17,7 +17,7 @@ pub struct WorkerStallInjected<'a> {
 impl<'a> WorkerStallInjected<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 10,
+        index: 16,
         kind: "worker-event.stall_injected",
         name: "WorkerStallInjected",
         profile: Profile::Evidence,
