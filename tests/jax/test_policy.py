@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 import pytest
-from firstnan.jax.policy import apply_policy, matches, role_of, unused_entries
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstnan import ContractError, ExpectedNonfinite, LeafRole, NonfinitePolicy, RoleOfLeaves
-from firstnan.jax import count_stages
+from firstnan import ContractError, ExpectedNonfinite, LeafRole, NonfinitePolicy, RoleOfLeaves, triage_training_incident
+from firstnan.jax import capture, count_stages
+from firstnan.jax.policy import apply_policy, matches, role_of, unused_entries
 
 NAN, INF = jnp.nan, jnp.inf
 
@@ -41,13 +41,34 @@ def test_the_kinds_of_a_named_leaf_are_taken_out_and_kept():
 
 def test_nothing_is_hidden_by_an_entry_of_another_stage_leaf_or_kind():
     counts = forward({"scores": jnp.array([NAN, INF])})
-    for entry in (mask(stage="input", nan=True, positive_infinity=True), mask(path="score", nan=True), mask(path="scores/*", nan=True)):
+    others = mask(stage="input", nan=True), mask(path="score", nan=True), mask(path="scores/*", nan=True)
+    for entry in others:
         assert apply_policy(counts, policy(entry)).tally == counts
     assert unused_entries(policy(mask("score"), mask("scores"), mask("x", stage="loss")), counts) == ("forward: score",)
 
 
 def test_a_root_leaf_has_the_empty_path():
     assert apply_policy(forward(jnp.array([-INF, 1.0])), policy(mask(""))).tally.total("forward").nonfinite == 0
+
+
+def test_a_policy_and_what_it_took_out_are_part_of_the_evidences_identity(contract):
+    def step(scores):
+        return count_stages(input=jnp.ones(3), forward={"scores": scores}, loss=jnp.float32(1), backward=jnp.ones(2),
+                            optimizer=jnp.ones(2))
+
+    bad, clean = step(jnp.array([1.0, -INF, 2.0])), step(jnp.array([1.0, 0.5, 2.0]))
+    one, other = policy(mask()), policy(mask(), skips=1)
+    assert triage_training_incident(contract, capture(bad, contract)).earliest_nonfinite_stage == "forward"
+    evidence = capture(bad, contract, policy=one)
+    assert triage_training_incident(contract, evidence).decision == "CONTINUE_BOUNDED_DIAGNOSTICS"
+    forward_told = evidence.stages[1]
+    assert (forward_told.checked_elements, forward_told.nonfinite_elements) == (2, 0)
+    told = [capture(counts, contract, policy=declared) for counts in (bad, clean) for declared in (None, one, other)]
+    assert len({evidence.evidence_content_id for evidence in told}) == 6
+    with pytest.raises(ContractError, match="NonfinitePolicy"):
+        capture(bad, contract, policy={"expected": []})
+    with pytest.raises(ContractError, match="forward has no element"):
+        capture(step(jnp.full(3, -INF)), contract, policy=one)
 
 
 def test_an_entry_must_expect_something_and_fields_are_checked():

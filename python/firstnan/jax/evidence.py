@@ -8,12 +8,14 @@ from typing import Final
 from firstnan import (
     STAGES,
     ContractError,
+    NonfinitePolicy,
     StageTelemetry,
     TrainingIncidentContract,
     TrainingRunEvidence,
     canonical_evidence,
 )
 from firstnan.jax.counts import StageCounts
+from firstnan.jax.policy import Triaged, apply_policy, checked_policy
 from firstnan.jax.tally import StageTotal, Tally
 
 # Names the way of counting; another way gets another name, so that evidence says how it was measured.
@@ -37,7 +39,11 @@ _ADVICE: Final = "take evidence per rank or shard, each against a contract of it
 
 
 def capture(
-    counts: StageCounts | Tally, contract: TrainingIncidentContract, *, evidence_id: str | None = None
+    counts: StageCounts | Tally,
+    contract: TrainingIncidentContract,
+    *,
+    evidence_id: str | None = None,
+    policy: NonfinitePolicy | None = None,
 ) -> TrainingRunEvidence:
     """Seals the counts of one step to its contract.
 
@@ -49,12 +55,15 @@ def capture(
         counts: of one step, on the device or already on the host.
         contract: of the same step.
         evidence_id: an identifier; by default made from the step and the contract's content id.
+        policy: what is expected. What it takes out is not checked any more, and each stage's `tensor_set_id` is made
+            from the policy's digest and from what was taken out too, so evidence under a policy has its own identity.
 
     Raises:
         ContractError: a stage up to the first non-finite one was not measured or has no element; a count is beyond the
             contract's bounds (nothing is ever cut down to fit).
     """
-    tally = counts.to_host() if isinstance(counts, StageCounts) else counts
+    triaged = apply_policy(counts.to_host() if isinstance(counts, StageCounts) else counts, checked_policy(policy))
+    tally = triaged.tally
     contract_content_id = contract.content_id
     if evidence_id is None:
         evidence_id = f"evidence-step-{contract.step_id}-{contract_content_id[-64:-48]}"
@@ -63,7 +72,7 @@ def capture(
     stages: list[StageTelemetry] = []
     for order, stage in enumerate(STAGES):
         total = None if held else _observed(tally, stage, contract)
-        stages.append(_telemetry(tally, total, stage, order, contract, evidence_id))
+        stages.append(_telemetry(triaged, total, stage, order, contract, evidence_id))
         if total is not None:
             held = total.nonfinite > 0
             checked += total.checked
@@ -92,7 +101,7 @@ def _observed(tally: Tally, stage: str, contract: TrainingIncidentContract) -> S
 
 
 def _telemetry(
-    tally: Tally,
+    triaged: Triaged,
     total: StageTotal | None,
     stage: str,
     order: int,
@@ -101,7 +110,7 @@ def _telemetry(
 ) -> StageTelemetry:
     return StageTelemetry.capture(
         telemetry_id=f"telemetry-{stage}-{_short_digest([contract.content_id, evidence_id, stage])}",
-        tensor_set_id=f"tensors-{stage}-{_tensor_set_digest(tally, stage)}",
+        tensor_set_id=f"tensors-{stage}-{_tensor_set_digest(triaged, stage)}",
         stage=stage,
         stage_order=order,
         state="NOT_RUN" if total is None else "OBSERVED",
@@ -115,9 +124,12 @@ def _telemetry(
     )
 
 
-def _tensor_set_digest(tally: Tally, stage: str) -> str:
-    leaves = [[leaf.path, leaf.dtype, leaf.checked] for leaf in tally.leaves if leaf.stage == stage]
-    return _short_digest([stage, *leaves])
+def _tensor_set_digest(triaged: Triaged, stage: str) -> str:
+    leaves = [[leaf.path, leaf.dtype, leaf.checked] for leaf in triaged.tally.leaves if leaf.stage == stage]
+    if triaged.policy_digest is None:
+        return _short_digest([stage, *leaves])
+    excluded = [out.to_json() for out in triaged.excluded if out.stage == stage]
+    return _short_digest([stage, *leaves, {"policy": triaged.policy_digest, "excluded": excluded}])
 
 
 def _short_digest(value: list[object]) -> str:

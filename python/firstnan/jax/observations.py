@@ -148,7 +148,8 @@ def _observation(
     path: str | None = None,
     elements: int | None = None,
 ) -> IncidentObservation:
-    return IncidentObservation(word=word, stage=cast("Any", stage), role=role, path=None if path is None else path[:1024], elements=elements)
+    shown = None if path is None else path[:1024]
+    return IncidentObservation(word=word, stage=cast("Any", stage), role=role, path=shown, elements=elements)
 
 
 def _is_numeric(leaf: Any) -> bool:
