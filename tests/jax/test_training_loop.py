@@ -395,7 +395,7 @@ def test_an_exception_of_the_users_code_finds_the_hold_before_it(go, tmp_path):
 def test_a_disk_that_takes_no_bundle_does_not_cost_the_state(go, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     step, state, batches = training()
-    with pytest.warns(UserWarning, match=f"no bundle of step {GOOD}"):
+    with pytest.warns(UserWarning, match=f"no incident-step-{GOOD}"):
         result = go(step, state, batches, bundle_dir=tmp_path / "file" / "below")
     assert (result.held, result.steps, result.bundle) == (True, GOOD, None)
 

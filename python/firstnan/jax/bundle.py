@@ -1,6 +1,8 @@
 """The incident bundle: a folder that holds the verdict, what it rests on, and what a replay needs.
 
     contract.json evidence.json report.json   canonical bytes of the records
+    policy.json observations.json             what was declared as expected (where it was); what stands beside the verdict
+    excluded.json                             what the policy took out of the triage
     counts.json                               every leaf's counts, at every stage that was measured
     incident.json                             which step, which batch, whether a replay gave the same counts
     history.json                              the largest magnitudes of the last steps
@@ -16,13 +18,15 @@ stands in incident.json. Reading and verifying need no jax; `Bundle.state` and `
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from firstnan import (
     ContractError,
+    IncidentObservations,
     IncidentReport,
+    NonfinitePolicy,
     TrainingIncidentContract,
     TrainingRunEvidence,
     decode,
@@ -32,18 +36,23 @@ from firstnan import (
 from firstnan.jax.fields import checked_fields
 from firstnan.jax.history import StepSummary
 from firstnan.jax.manifest import Difference, json_bytes, read_json, verify_folder, write_folder
+from firstnan.jax.policy import Exclusion, apply_policy
 from firstnan.jax.tally import Tally
 
 if TYPE_CHECKING:
     from firstnan.jax.tensorfile import Array
 
 Part = TypeVar("Part")
-Record = TypeVar("Record", TrainingIncidentContract, TrainingRunEvidence, IncidentReport)
+Record = TypeVar(
+    "Record", TrainingIncidentContract, TrainingRunEvidence, IncidentReport, NonfinitePolicy, IncidentObservations
+)
 
 _KINDS = {
     "contract": "training-incident-contract",
     "evidence": "training-run-evidence",
     "report": "incident-report",
+    "policy": "nonfinite-policy",
+    "observations": "incident-observations",
 }
 
 _INCIDENT_FIELDS = {
@@ -53,6 +62,9 @@ _INCIDENT_FIELDS = {
     "state_step_id": (int,),
     "reproduced": (bool, type(None)),
     "refusal": (str, type(None)),
+    "process": (int,),
+    "processes": (int,),
+    "held_by": (list,),
 }
 
 
@@ -62,7 +74,8 @@ class Incident:
 
     `state_step_id` is the step that the saved state is about to take, `step_id` itself unless a replay ended early.
     `reproduced` says whether running the step again gave the same counts, bit for bit; None when it was not tried.
-    `refusal` is why triage refused the evidence, None where it gave a verdict.
+    `refusal` is why triage refused the evidence, None where it gave a verdict. `process` is which of `processes` wrote
+    this; `held_by` are those that found the step bad, empty where one trains alone.
     """
 
     step_id: int
@@ -71,6 +84,9 @@ class Incident:
     state_step_id: int
     reproduced: bool | None
     refusal: str | None = None
+    process: int = 0
+    processes: int = 1
+    held_by: list[int] = field(default_factory=list)
 
     @classmethod
     def from_json(cls, value: Any) -> Incident:
@@ -94,6 +110,9 @@ class Bundle:
     counts: Tally
     history: tuple[StepSummary, ...]
     environment: dict[str, Any]
+    policy: NonfinitePolicy | None
+    excluded: tuple[Exclusion, ...]
+    observations: IncidentObservations | None
 
     def state(self, *, like: Any = None, import_types: bool = False) -> Any:
         """The last good state, before the bad step; see `firstnan.jax.structure.unpack` for the arguments."""
@@ -122,6 +141,9 @@ def write_incident_bundle(
     evidence: TrainingRunEvidence | None = None,
     report: IncidentReport | None = None,
     history: Sequence[StepSummary] = (),
+    policy: NonfinitePolicy | None = None,
+    excluded: Sequence[Exclusion] = (),
+    observations: IncidentObservations | None = None,
 ) -> Path:
     """Writes a bundle, whole or not at all, and returns its folder.
 
@@ -135,12 +157,19 @@ def write_incident_bundle(
 
     state_structure, state_tensors = pack(state)
     batch_structure, batch_tensors = pack(batch)
-    records = {"contract": contract, "evidence": evidence, "report": report}
+    records = {
+        "contract": contract,
+        "evidence": evidence,
+        "report": report,
+        "policy": policy,
+        "observations": observations,
+    }
     files: dict[str, bytes | Callable[[BinaryIO], None]] = {
         f"{name}.json": encode(record) for name, record in records.items() if record is not None
     }
     files |= {
         "counts.json": json_bytes(counts.to_json()),
+        "excluded.json": json_bytes([out.to_json() for out in excluded]),
         "incident.json": json_bytes(asdict(incident)),
         "history.json": json_bytes([step.to_json() for step in history]),
         "environment.json": json_bytes(describe_environment()),
@@ -149,6 +178,23 @@ def write_incident_bundle(
         "state.safetensors": _tensor_writer(state_tensors),
     }
     return write_folder(Path(folder), files)
+
+
+def write_local_record(
+    folder: Path,
+    counts: Tally,
+    contract: TrainingIncidentContract | None,
+    evidence: TrainingRunEvidence | None,
+    report: IncidentReport | None,
+) -> Path:
+    """What one process found, without the state: contract, evidence, report and counts, with their manifest.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    records = {"contract": contract, "evidence": evidence, "report": report}
+    files = {f"{name}.json": encode(record) for name, record in records.items() if record is not None}
+    return write_folder(folder, files | {"counts.json": json_bytes(counts.to_json())})
 
 
 def read_bundle(folder: Path | str) -> Bundle:
@@ -188,7 +234,8 @@ def verify_bundle(folder: Path | str) -> tuple[Difference, ...]:
         return (Difference("evidence.json", "disagrees"),)
     if report != bundle.report:
         return (Difference("report.json", "disagrees"),)
-    return () if _adds_up(bundle.counts, bundle.evidence) else (Difference("counts.json", "disagrees"),)
+    triaged = apply_policy(bundle.counts, bundle.policy)
+    return () if _adds_up(triaged.tally, bundle.evidence) else (Difference("counts.json", "disagrees"),)
 
 
 def _adds_up(counts: Tally, evidence: TrainingRunEvidence) -> bool:
@@ -221,6 +268,9 @@ def _load(folder: Path) -> Bundle:
         counts=_part(folder, "counts", Tally.from_json),
         history=_part(folder, "history", lambda steps: tuple(map(StepSummary.from_json, _exactly(list, steps)))),
         environment=_part(folder, "environment", lambda value: _exactly(dict, value)),
+        policy=_record(folder, "policy", NonfinitePolicy),
+        excluded=_part(folder, "excluded", lambda found: tuple(map(Exclusion.from_json, _exactly(list, found)))),
+        observations=_record(folder, "observations", IncidentObservations),
     )
 
 

@@ -91,7 +91,7 @@ def _observed(tally: Tally, stage: str, contract: TrainingIncidentContract) -> S
         )
     total = tally.total(stage)
     if total.checked == 0:
-        raise ContractError(f"stage {stage} has no element to check, so nothing was observed there")
+        raise ContractError(f"stage {stage} has no element to check (or the policy takes out all), so nothing was observed there")
     if total.checked > contract.maximum_elements_per_stage:
         raise ContractError(
             f"stage {stage} has {total.checked} elements and the contract's maximum_elements_per_stage is "

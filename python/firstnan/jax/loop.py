@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -11,12 +12,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from firstnan import ContractError, TrainingIncidentContract
-from firstnan.jax.bundle import Incident, write_incident_bundle
+from firstnan import (
+    ContractError,
+    IncidentObservation,
+    IncidentObservations,
+    NonfinitePolicy,
+    ObservationWord,
+    TrainingIncidentContract,
+)
+from firstnan.jax.bundle import Incident, write_incident_bundle, write_local_record
 from firstnan.jax.counts import StageCounts
 from firstnan.jax.history import StepSummary
+from firstnan.jax.observations import Surroundings, observe
+from firstnan.jax.peers import Peers, Word, peers_of_jax
+from firstnan.jax.policy import apply_policy, checked_policy, may_change_in_a_skip, role_of, unused_entries
 from firstnan.jax.result import RunResult, StepRefused, step_refused
 from firstnan.jax.rollback import Lender, is_alive, own_host_arrays
+from firstnan.jax.same_bits import changed_leaves
 from firstnan.jax.verdict import ContractOf, TakenStep, Verdict, judge
 
 Step = Callable[[Any, Any], tuple[Any, ...]]
@@ -36,14 +48,17 @@ def run(
     start_step: int = 0,
     first_batch: int = 0,
     skip: Container[int] = (),
+    policy: NonfinitePolicy | None = None,
+    peers: Peers | None = None,
 ) -> RunResult:
     """Runs `step` over `batches` until they end, a step is held, or the user interrupts.
 
     Args:
         step: `step(state, batch)` gives `(new_state, counts)` or `(new_state, counts, aux)`, where `counts` comes from
             `count_stages` and `aux` is a dict; its scalars go into the history, and `loss_scale` there is the scale
-            that this step used. It must be a function of its arguments alone: it is run again to rebuild a state, and
-            once more on the bad batch to see whether the counts come out the same.
+            that this step used; a true `skipped` says that the step applied no update. It must be a function of its
+            arguments alone: it is run again to rebuild a state, and once more on the bad batch to see whether the
+            counts come out the same.
         state: any pytree. A step that donates what it is given is noticed and lent copies, so this one stays valid.
         batches: pytrees. With `every` above 1 numpy arrays in them are copied.
         contract: a template, whose step_id, batch_id (its own, `-`, and the index) and loss_scale are replaced at each
@@ -56,6 +71,12 @@ def run(
         start_step: the id of the first step.
         first_batch: the index of the first batch.
         skip: indices of batches to leave out; they take no step.
+        policy: what is expected. A step whose gradients alone are not finite, and that says it was `skipped`, goes on
+            as often in a row as the policy allows, once every leaf of the state that it may not change is found to be
+            the same bit for bit.
+        peers: the processes that train together, by default those of `jax.distributed`. Each writes its own record of a
+            bad step before it speaks to the others; then all hold at the earliest bad step. All take the same number
+            of steps between two triages. When one ends or is interrupted, the others stop at their next triage.
 
     A KeyboardInterrupt stops the run where it is: what had run is triaged, and the result says `interrupted`. When
     anything else is raised, what had run is triaged too, and a held step is noted on the exception.
@@ -67,7 +88,8 @@ def run(
         RuntimeError: a step is bad, and began to donate its state only after its first steps did not, so the state
             before it is gone.
     """
-    settings = _Settings(step, contract, bundle_dir, every, history, on_step, skip)
+    peers = peers_of_jax() if peers is None else peers
+    settings = _Settings(step, contract, bundle_dir, every, history, on_step, skip, checked_policy(policy), peers)
     return _Loop(settings, state, zip(count(first_batch), batches), start_step).run()
 
 
@@ -79,6 +101,8 @@ class _Settings(NamedTuple):
     history: int
     on_step: OnStep | None
     skip: Container[int]
+    policy: NonfinitePolicy | None
+    peers: Peers | None
 
 
 class _Place(NamedTuple):
@@ -104,6 +128,8 @@ class _Loop:
     ) -> None:
         if settings.every < 1 or settings.history < 1:
             raise ValueError("every and history must be at least 1")
+        if settings.peers and settings.policy and settings.policy.maximum_consecutive_skips and settings.every > 1:
+            raise ValueError("a skip is checked against the state before its step: use every=1 where several processes train")
         self.settings = settings
         self.state = self.kept = state
         self.source = source
@@ -123,11 +149,12 @@ class _Loop:
                 self.pulled = None
                 if len(self.window) >= self.settings.every and (stopped := self.settle()):
                     return stopped
-            return self.settle() or self.result(self.place, [])
+            return self.settle(ends=True) or self.result(self.place, [])
         except KeyboardInterrupt:
             if not is_alive(self.state):
                 self.state = self.replay(len(self.window))[0]
-            return replace(self.settle() or self.result(self.place, [], interrupted=True), interrupted=True)
+            stopped = self.settle(ends=True) or self.result(self.place, [], stopped=True)
+            return replace(stopped, interrupted=True)
         except StepRefused:
             raise
         except Exception as error:
@@ -147,21 +174,54 @@ class _Loop:
         self.window, self.state, self.pulled = [*self.window, taken], state, None
         self.lender.watch(lent_state, lent_batch)
 
-    def settle(self) -> RunResult | None:
-        """Triages the window; a result if the run stops there.
+    def settle(self, *, ends: bool = False) -> RunResult | None:
+        """Triages the window; a result if the run stops there. `ends` tells the peers that no step follows.
 
         Raises:
             StepRefused: it stops at a step that was refused.
         """
-        if self.window and self.ending is None:
-            verdicts = judge(self.window, self.settings.contract)
-            if verdicts[-1].good:
+        if (self.window or self.settings.peers) and self.ending is None:
+            verdicts = self.judge()
+            bad = verdicts[-1] if verdicts and not verdicts[-1].good else None
+            first, held_by, peer_ends = self.consult(bad, ends)
+            if first is None:
                 self.move_on(len(verdicts), verdicts, None)
+                if peer_ends and not ends:
+                    self.ending = replace(self.result(self.place, [], stopped=True), interrupted=True)
+            elif first - self.place.step_id < len(verdicts):
+                self.stop(verdicts[: first - self.place.step_id + 1], held_by)
             else:
-                self.stop(verdicts)
+                # A peer went further than this process, which has nothing to take back.
+                self.move_on(len(verdicts), verdicts, None)
+                self.ending = replace(self.result(self.place, [], stopped=True), held=True, held_by=held_by, bad_step=first)
         if isinstance(self.ending, StepRefused):
             raise self.ending
         return self.ending
+
+    def judge(self) -> list[Verdict]:
+        if not self.window:
+            return []
+        policy, last = self.settings.policy, self.place.last
+        verdicts = judge(self.window, self.settings.contract, policy=policy, skips=last.skips if last else 0)
+        if policy and not last and (unused := unused_entries(policy, verdicts[0].tally)):
+            warnings.warn(f"the policy names leaves that the step does not count: {', '.join(unused)}", stacklevel=2)
+        for number, verdict in enumerate(verdicts):
+            if verdict.skipped and self.changed_by(number):
+                return [*verdicts[:number], replace(verdict, skipped=False)]
+        return verdicts
+
+    def consult(self, bad: Verdict | None, ends: bool) -> tuple[int | None, tuple[int, ...], bool]:
+        """The first bad step of any process, which processes name it, and whether a peer takes no further step."""
+        own = None if bad is None else bad.summary.step_id
+        peers = self.settings.peers
+        if peers is None:
+            return own, (), False
+        if bad is not None:
+            self.write_local(peers, bad)
+        words = peers.exchange(Word(own, ends))
+        first = min((word.bad_step for word in words if word.bad_step is not None), default=None)
+        held_by = tuple(n for n, word in enumerate(words) if first is not None and word.bad_step == first)
+        return first, held_by, any(word.ends for word in words)
 
     def move_on(self, good: int, verdicts: list[Verdict], ending: RunResult | StepRefused | None) -> None:
         taken, place = self.window, self.place_after(good, verdicts)
@@ -172,9 +232,10 @@ class _Loop:
 
     def place_after(self, good: int, verdicts: list[Verdict]) -> _Place:
         history = (*self.place.history, *(verdict.summary for verdict in verdicts))
-        return _Place(self.place.step_id + good, history[-self.settings.history :], verdicts[-1])
+        last = verdicts[-1] if verdicts else self.place.last
+        return _Place(self.place.step_id + good, history[-self.settings.history :], last)
 
-    def stop(self, verdicts: list[Verdict]) -> None:
+    def stop(self, verdicts: list[Verdict], held_by: tuple[int, ...]) -> None:
         """Goes back to the state before the last of the verdicts, and leaves its bundle."""
         bad, bad_step = verdicts[-1], self.window[len(verdicts) - 1]
         if not is_alive(self.kept):
@@ -182,8 +243,12 @@ class _Loop:
                 f"step {bad_step.step_id} is bad and the state before it is gone: "
                 "the step began to donate its state after its first steps did not"
             )
+        start = self.kept
         self.state, reached, same = self.replay(len(verdicts) - 1)
-        reproduced = same and self.gives_same_counts(bad_step)
+        again = self.run_again(self.state, bad_step)
+        reproduced = same and again is not None and _same_counts(again[1], bad_step.counts)
+        around = Surroundings(bad_step.batch, self.state, start, again[0] if again else None, reproduced)
+        observations = self.observe(bad, around)
         place = self.place_after(reached, verdicts)
         incident = Incident(
             step_id=bad_step.step_id,
@@ -192,15 +257,21 @@ class _Loop:
             state_step_id=place.step_id,
             reproduced=reproduced,
             refusal=None if bad.refusal is None else str(bad.refusal),
+            process=peers.process if (peers := self.settings.peers) else 0,
+            processes=peers.processes if peers else 1,
+            held_by=list(held_by),
         )
         # A step that a replay could not take again is not in the state, so its batch is to be used again.
         untaken = self.window[reached : len(verdicts) - 1] + self.window[len(verdicts) :]
         result = replace(
-            self.result(place, untaken),
+            self.result(place, untaken, stopped=True),
+            held=bad.refusal is None,
+            held_by=held_by,
             bad_step=bad_step.step_id,
             bad_batch=bad_step.batch_index,
             counts=bad.tally,
-            bundle=self.write_bundle(incident, bad, bad_step.batch, place.history),
+            observations=observations,
+            bundle=self.write_bundle(incident, bad, bad_step.batch, place.history, observations),
             reproduced=reproduced,
         )
         refused = None if bad.refusal is None else step_refused(bad_step.step_id, bad.refusal, result)
@@ -215,15 +286,45 @@ class _Loop:
         state, same = self.kept, True
         for number, taken in enumerate(self.window[:steps]):
             again = self.run_again(state, taken)
-            if again is None or again[1].to_host().first_nonfinite is not None:
+            if again is None:
                 return state, number, False
+            if not _same_counts(again[1], taken.counts):
+                same = False
+                # With the counts it had, the step was found good already.
+                if apply_policy(again[1].to_host(), self.settings.policy).tally.first_nonfinite is not None:
+                    return state, number, False
             state = again[0]
-            same = same and _same_counts(again[1], taken.counts)
         return state, steps, same
 
-    def gives_same_counts(self, taken: TakenStep) -> bool:
-        again = self.run_again(self.state, taken)
-        return again is not None and _same_counts(again[1], taken.counts)
+    def changed_by(self, number: int) -> list[str]:
+        """The leaves of the state that a skipped step of the window changed and may not change."""
+        assert self.settings.policy is not None
+        if len(self.window) == 1:
+            before, after = self.kept, self.state
+        else:
+            before, reached, _ = self.replay(number)
+            again = self.run_again(before, self.window[number]) if reached == number else None
+            if again is None:
+                return ["?"]
+            after = again[0]
+        return [path for path in changed_leaves(before, after) if not may_change_in_a_skip(path, self.settings.policy)]
+
+    def observe(self, bad: Verdict, around: Surroundings) -> IncidentObservations | None:
+        """What stands beside the verdict; None where there is no evidence for it to stand beside."""
+        if bad.contract is None or bad.evidence is None:
+            return None
+        policy = self.settings.policy
+        return observe(
+            bad.tally,
+            bad.contract,
+            bad.evidence,
+            around,
+            policy=policy,
+            policy_digest=bad.triaged.policy_digest,
+            excluded=bad.triaged.excluded,
+            consecutive_skips=bad.skips,
+            others=_about_skips(bad, around, policy) if policy and bad.skips else (),
+        )
 
     def run_again(self, state: Any, taken: TakenStep) -> tuple[Any, StageCounts, Mapping[str, Any]] | None:
         lent_state, lent_batch = self.lender.lend("state", state), self.lender.lend("batch", taken.batch)
@@ -233,14 +334,21 @@ class _Loop:
             warnings.warn(f"running step {taken.step_id} again raised {type(error).__name__}", stacklevel=2)
             return None
 
-    def write_bundle(self, incident: Incident, bad: Verdict, batch: Any, history: tuple[StepSummary, ...]) -> Path | None:
+    def write_bundle(
+        self,
+        incident: Incident,
+        bad: Verdict,
+        batch: Any,
+        history: tuple[StepSummary, ...],
+        observations: IncidentObservations | None,
+    ) -> Path | None:
         """The bundle's folder; None, with a warning, where the disk would not take it: the state is worth more."""
         word = "refused" if bad.report is None else "incident"
-        name = Path(self.settings.bundle_dir) / f"{word}-step-{incident.step_id}"
-        free = (folder for folder in chain([name], (name.with_name(f"{name.name}-{n}") for n in count(2))))
-        try:
-            return write_incident_bundle(
-                next(folder for folder in free if not folder.exists()),
+        name = f"{word}-step-{incident.step_id}" + (f"-rank-{incident.process}" if incident.processes > 1 else "")
+        return self.written(
+            name,
+            lambda folder: write_incident_bundle(
+                folder,
                 incident=incident,
                 counts=bad.tally,
                 state=self.state,
@@ -249,20 +357,35 @@ class _Loop:
                 evidence=bad.evidence,
                 report=bad.report,
                 history=history,
-            )
+                policy=self.settings.policy,
+                excluded=bad.triaged.excluded,
+                observations=observations,
+            ),
+        )
+
+    def write_local(self, peers: Peers, bad: Verdict) -> None:
+        """What this process found, before any exchange with the others, which may never come back."""
+        name = f"local-step-{bad.summary.step_id}-rank-{peers.process}"
+        self.written(name, lambda folder: write_local_record(folder, bad.tally, bad.contract, bad.evidence, bad.report))
+
+    def written(self, name: str, write: Callable[[Path], Path]) -> Path | None:
+        path = Path(self.settings.bundle_dir) / name
+        free = (folder for folder in chain([path], (path.with_name(f"{name}-{n}") for n in count(2))))
+        try:
+            return write(next(folder for folder in free if not os.path.lexists(folder)))
         except (OSError, ContractError) as error:
-            warnings.warn(f"no bundle of step {incident.step_id} could be written: {error}", stacklevel=2)
+            warnings.warn(f"no {name} could be written: {error}", stacklevel=2)
             return None
 
-    def result(self, place: _Place, untaken: list[TakenStep], *, interrupted: bool = False) -> RunResult:
+    def result(self, place: _Place, untaken: list[TakenStep], *, stopped: bool = False) -> RunResult:
         last = place.last
-        ended = self.pulled is None and not interrupted and (last is None or last.good)
+        ended = self.pulled is None and not stopped
         return RunResult(
             state=self.state,
             steps=place.step_id - self.first_step,
             next_step=place.step_id,
             held=last is not None and last.held,
-            interrupted=interrupted,
+            interrupted=False,
             report=last.report if last else None,
             evidence=last.evidence if last else None,
             contract=last.contract if last else None,
@@ -287,7 +410,7 @@ class _Loop:
     def note_hold(self, error: Exception) -> None:
         """Triages what ran before the user's code raised, and says on the exception what was found."""
         try:
-            stopped = self.settle()
+            stopped = self.settle(ends=True)
         except Exception as second:
             error.add_note(f"firstnan: what ran before it was not found good: {second}")
             return
@@ -304,6 +427,25 @@ def _outcome(outcome: Any, step_id: int) -> tuple[Any, StageCounts, Mapping[str,
     if not isinstance(aux, Mapping):
         raise TypeError(f"step {step_id} must return its aux as a dict")
     return state, counts, aux
+
+
+def _about_skips(bad: Verdict, around: Surroundings, policy: NonfinitePolicy) -> list[IncidentObservation]:
+    """Of a held step that said it was skipped."""
+    found = []
+
+    def add(word: ObservationWord, path: str | None = None, elements: int | None = None) -> None:
+        role = None if path is None else role_of(path, policy)
+        found.append(IncidentObservation(word=word, stage=None, role=role, path=path, elements=elements))
+
+    if bad.skips > policy.maximum_consecutive_skips:
+        add(ObservationWord.SKIPS_EXHAUSTED, elements=bad.skips)
+    if around.after is not None and around.reproduced:
+        changed = [p for p in changed_leaves(around.before, around.after) if not may_change_in_a_skip(p, policy)]
+        for path in changed:
+            add(ObservationWord.SKIP_CHANGED_STATE, path=path[:1024])
+        if not changed:
+            add(ObservationWord.SKIPPED_BY_SCALER)
+    return found
 
 
 def _same_counts(one: StageCounts, other: StageCounts) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from firstnan import ContractError, IncidentReport, TrainingIncidentContract, TrainingRunEvidence
+from firstnan import ContractError, IncidentObservations, IncidentReport, TrainingIncidentContract, TrainingRunEvidence
 from firstnan.jax.history import StepSummary
 from firstnan.jax.tally import Tally
 
@@ -18,7 +18,9 @@ class RunResult:
 
     `steps` counts the steps taken into `state`; `next_step` is the id of the one it is about to take. `report`,
     `evidence` and `contract` are of the last step triaged: the held one, if `held`. `bad_step`, `bad_batch` (its
-    index), `counts`, `bundle` and `reproduced` (see `Incident`) are of the held or refused step, else None.
+    index), `counts`, `observations`, `bundle` and `reproduced` (see `Incident`) are of the held or refused step, else
+    None. Where several processes train together `held` says that one of them held, and `held_by` which: then `report`
+    is this process's own, and may have found nothing.
     """
 
     state: Any = field(repr=False)
@@ -33,15 +35,17 @@ class RunResult:
     bad_step: int | None = None
     bad_batch: int | None = None
     counts: Tally | None = field(default=None, repr=False)
+    observations: IncidentObservations | None = field(default=None, repr=False)
     bundle: Path | None = None
     reproduced: bool | None = None
+    held_by: tuple[int, ...] = ()
     _rest: Callable[[dict[str, Any]], RunResult] | None = field(default=None, repr=False, compare=False)
 
     def restart(self, **changes: Any) -> RunResult:
         """Goes on from the last good step, without the bad batch, on the batches that remain.
 
         Args:
-            changes: arguments of `run` to change: step, contract, bundle_dir, every, history, on_step, skip.
+            changes: arguments of `run` to change: step, contract, bundle_dir, every, history, on_step, skip, policy, agree.
 
         Raises:
             ValueError: the run came to its end, or was restarted from here already.

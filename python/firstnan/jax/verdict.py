@@ -12,6 +12,7 @@ import numpy as np
 from firstnan import (
     ContractError,
     IncidentReport,
+    NonfinitePolicy,
     TrainingIncidentContract,
     TrainingRunEvidence,
     triage_training_incident,
@@ -20,6 +21,7 @@ from firstnan.jax.counts import StageCounts
 from firstnan.jax.evidence import capture
 from firstnan.jax.formats import FORMATS, INTEGERS
 from firstnan.jax.history import StepSummary
+from firstnan.jax.policy import Triaged, apply_policy
 from firstnan.jax.tally import Tally
 
 ContractOf = Callable[[int, int, float | None], TrainingIncidentContract]
@@ -37,48 +39,82 @@ class TakenStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A triaged step. What could not be made is None, and `refusal` says why."""
+    """A triaged step. What could not be made is None, and `refusal` says why.
+
+    `skips` counts the steps in a row that their own step function skipped, up to this one. `skipped` says that this is
+    one of them and that the policy lets the run go on: its gradients overflowed, and no update was applied.
+    """
 
     summary: StepSummary
     tally: Tally
+    triaged: Triaged
     contract: TrainingIncidentContract | None = None
     evidence: TrainingRunEvidence | None = None
     report: IncidentReport | None = None
     refusal: ContractError | None = None
+    skips: int = 0
+    skipped: bool = False
 
     @property
     def good(self) -> bool:
-        return self.report is not None and self.report.decision != "HOLD"
+        return self.skipped or (self.report is not None and self.report.decision != "HOLD")
 
     @property
     def held(self) -> bool:
-        return self.report is not None and self.report.decision == "HOLD"
+        return not self.skipped and self.report is not None and self.report.decision == "HOLD"
 
 
-def judge(window: list[TakenStep], contract: TrainingIncidentContract | ContractOf) -> list[Verdict]:
-    """Triages steps in order, up to the first that is not good. One transfer from the device for all of them."""
+def judge(
+    window: list[TakenStep],
+    contract: TrainingIncidentContract | ContractOf,
+    *,
+    policy: NonfinitePolicy | None = None,
+    skips: int = 0,
+) -> list[Verdict]:
+    """Triages steps in order, up to the first that is not good. One transfer from the device for all of them.
+
+    `skips` is how many steps in a row were skipped before the window.
+    """
     fetched = jax.device_get([(taken.counts.data, _scalars(taken.aux)) for taken in window])
     verdicts: list[Verdict] = []
     for taken, (data, scalars) in zip(window, fetched, strict=True):
         tally = replace(taken.counts, data=data).to_host()
-        verdicts.append(_judge_one(taken, tally, {name: float(x) for name, x in scalars.items()}, contract))
+        verdict = _judge_one(taken, tally, {name: float(x) for name, x in scalars.items()}, contract, policy)
+        skips = skips + 1 if verdict.summary.metrics.get("skipped") else 0
+        verdicts.append(replace(verdict, skips=skips, skipped=_may_be_skipped(verdict, skips, policy)))
         if not verdicts[-1].good:
             break
     return verdicts
 
 
+def _may_be_skipped(verdict: Verdict, skips: int, policy: NonfinitePolicy | None) -> bool:
+    """Whether a held step is one that a loss scaler skips as a matter of course: only its gradients overflowed."""
+    return (
+        verdict.held
+        and verdict.report is not None
+        and verdict.report.earliest_nonfinite_stage == "backward"
+        and policy is not None
+        and 0 < skips <= policy.maximum_consecutive_skips
+    )
+
+
 def _judge_one(
-    taken: TakenStep, tally: Tally, metrics: dict[str, float], contract_of: TrainingIncidentContract | ContractOf
+    taken: TakenStep,
+    tally: Tally,
+    metrics: dict[str, float],
+    contract_of: TrainingIncidentContract | ContractOf,
+    policy: NonfinitePolicy | None,
 ) -> Verdict:
     scale = metrics.get("loss_scale")
     summary = StepSummary.of(taken.step_id, taken.batch_index, tally, metrics)
+    triaged = apply_policy(tally, policy)
     contract = evidence = None
     try:
         contract = _contract_for(taken, scale, contract_of)
-        evidence = capture(tally, contract)
-        return Verdict(summary, tally, contract, evidence, triage_training_incident(contract, evidence))
+        evidence = capture(tally, contract, policy=policy)
+        return Verdict(summary, tally, triaged, contract, evidence, triage_training_incident(contract, evidence))
     except ContractError as refusal:
-        return Verdict(summary, tally, contract, evidence, refusal=refusal)
+        return Verdict(summary, tally, triaged, contract, evidence, refusal=refusal)
 
 
 def _contract_for(
