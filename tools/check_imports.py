@@ -12,7 +12,7 @@ from pathlib import Path
 ORDER: list[set[str]] = [
     {"_core"},
     {"errors", "printable", "schema_files"},
-    {"_methods", "_generated"},
+    {"_methods", "_generated", "arguments"},
     {"records", "canonical"},
     {"triage", "lifecycle"},
     {"bundle", "report"},

@@ -25,6 +25,7 @@ from firstnan.supervisor.configuration import default_config as default_config
 from firstnan.supervisor.json_file import atomic_json as atomic_json
 from firstnan.supervisor.json_file import digest as digest
 from firstnan.supervisor.recovery import drill as drill
+from firstnan.supervisor.supervise import RunNotRecorded as RunNotRecorded
 from firstnan.supervisor.supervise import launch as launch
 
-__all__ = ["atomic_json", "default_config", "digest", "drill", "launch"]
+__all__ = ["RunNotRecorded", "atomic_json", "default_config", "digest", "drill", "launch"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from pathlib import Path
 from typing import Any
 
+from firstnan.arguments import checked_path
 from firstnan.canonical import canonical_evidence
 from firstnan.supervisor.worker import replace_file
 
@@ -29,10 +29,10 @@ def atomic_json(path: str | os.PathLike[str], value: Any) -> None:
     call can leave `.firstnan-*.tmp` beside it. The value is refused before anything is written.
 
     Raises:
-        ContractError, TypeError: as `digest`.
+        ContractError, TypeError: as `digest`; ContractError also where no file can have such a path.
         OSError: the file cannot be written or replaced.
     """
     data = canonical_evidence(value) + b"\n"
-    path = Path(path)
+    path = checked_path("path", path)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, data)

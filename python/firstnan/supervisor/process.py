@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from firstnan.supervisor.exit_codes import exit_code, exit_codes_kept
+
 CHUNK_BYTES = 16_384
 POLL_S = 0.02
 GRACE_S = 1.0
@@ -40,7 +42,16 @@ def run_bounded(argv: Sequence[str], folder: Path, timeout: float, stdout: Sink,
 
     Whatever is left of the group when the process ends is killed too, and so is all of it when this call is
     interrupted. A descendant that starts a session of its own gets away, as from any parent on POSIX.
+
+    Raises:
+        ChildProcessError: another part of this process reaps every child, so the exit code is unknown.
+        OSError: the process could not be started.
     """
+    with exit_codes_kept():
+        return _run(argv, folder, timeout, stdout, stderr)
+
+
+def _run(argv: Sequence[str], folder: Path, timeout: float, stdout: Sink, stderr: Sink) -> Ended:
     began = time.monotonic()
     process = subprocess.Popen(
         argv,
@@ -61,7 +72,7 @@ def run_bounded(argv: Sequence[str], folder: Path, timeout: float, stdout: Sink,
 
             timed_out = False
             due = began + timeout
-            while not _is_over(process.pid):
+            while (returncode := exit_code(process.pid)) is None:
                 if time.monotonic() >= due:
                     _signal_group(process.pid, signal.SIGKILL if timed_out else signal.SIGTERM)
                     timed_out = True
@@ -76,16 +87,11 @@ def run_bounded(argv: Sequence[str], folder: Path, timeout: float, stdout: Sink,
     finally:
         # The leader is not reaped yet, so the group's number cannot belong to anyone else.
         _signal_group(process.pid, signal.SIGKILL)
-        returncode = process.wait()
+        process.wait()
         _await_end_of_group(process.pid)
     stdout.end()
     stderr.end()
     return Ended(returncode, timed_out, wall_s)
-
-
-def _is_over(pid: int) -> bool:
-    """Whether the process has ended; it stays unreaped."""
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

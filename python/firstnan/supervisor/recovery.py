@@ -7,7 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from firstnan.arguments import checked_path
 from firstnan.canonical import decode
+from firstnan.errors import ContractError
 from firstnan.supervisor.configuration import default_config
 from firstnan.supervisor.json_file import digest
 from firstnan.supervisor.supervise import launch
@@ -26,7 +28,7 @@ def drill(root: str | os.PathLike[str], timeout: float = 30.0) -> dict[str, Any]
     Raises:
         As `launch`.
     """
-    root = Path(root)
+    root = checked_path("root", root)
     comparisons: list[dict[str, Any]] = []
 
     def compare(name: str, expected: object, found: object) -> None:
@@ -58,9 +60,10 @@ def _events(record: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 
 
 def _checkpoint(root: Path) -> dict[str, Any] | None:
-    """The checkpoint in a run's folder, or None where there is none."""
+    """The checkpoint in a run's folder, or None where there is none or something else is in its place."""
+    path = root / "checkpoint.json"
     try:
-        data = (root / "checkpoint.json").read_bytes()
-    except FileNotFoundError:
+        # A pipe of that name would be waited for without end.
+        return dataclasses.asdict(decode("checkpoint", path.read_bytes())) if path.is_file() else None
+    except (OSError, ContractError):
         return None
-    return dataclasses.asdict(decode("checkpoint", data))

@@ -6,21 +6,25 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from firstnan.arguments import checked_path, refused_argument
 from firstnan.canonical import canonical_evidence, decode
-from firstnan.errors import ContractError
-from firstnan.supervisor.configuration import default_config
+from firstnan.supervisor.configuration import asked_of_worker
 from firstnan.supervisor.json_file import atomic_json
 from firstnan.supervisor.output import Stderr, Stdout
 from firstnan.supervisor.process import run_bounded
 from firstnan.supervisor.worker import replace_file
 
 MAX_TIMEOUT_S = 1e9
+# The names that the worker's `replace_file` gives.
+LEFTOVER = re.compile(r"\.firstnan-[0-9a-f]{16}\.tmp")
 
 
 def launch(
@@ -42,16 +46,20 @@ def launch(
         The fields of `RunRecord`, equal to `run.json`.
 
     Raises:
-        ContractError: config or timeout is out of its bounds.
+        ContractError: root, config or timeout is out of its bounds.
         BlockingIOError: another run holds `root`.
-        OSError: a file cannot be written, or the process not started.
+        RunNotRecorded: the worker has ended and run.json cannot be written; the error has the outcome.
+        ChildProcessError: another part of this process reaps every child, so the outcome is unknown.
+        OSError: before the worker starts: a file cannot be written, or the process not started.
     """
-    asked = default_config(**config or {})
+    asked = asked_of_worker(config)
+    folder = checked_path("root", root)
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= MAX_TIMEOUT_S:
-        raise ContractError(f"timeout must be a number above 0 and at most {MAX_TIMEOUT_S:.0f}")
+        raise refused_argument("timeout", "range", "is not a number of seconds in its bounds", f"0 < s <= {MAX_TIMEOUT_S:.0f}")
     worker = resources.files(__package__).joinpath("worker.py").read_bytes() if _worker is None else _worker
 
-    root = Path(root).resolve()
+    # Not Path.resolve, which answers a loop of links with RuntimeError.
+    root = Path(os.path.realpath(folder))
     root.mkdir(parents=True, exist_ok=True)
     with _held(root):
         (root / "run.json").unlink(missing_ok=True)
@@ -61,8 +69,7 @@ def launch(
         # -P: a file of root must not stand in for a module.
         argv = [sys.executable, "-P", str(root / "worker.py"), str(os.getpid())]
         ended = run_bounded(argv, root, timeout, stdout, stderr)
-        for leftover in root.glob(".firstnan-*.tmp"):
-            leftover.unlink()
+        _remove_leftovers(root)
 
         well = ended.returncode == 0 and not stdout.malformed
         completed = well and stdout.events[-1:] != [] and stdout.events[-1]["event"] == "completed"
@@ -77,8 +84,28 @@ def launch(
             "malformed_stdout": stdout.malformed,
         }
         decode("run-record", canonical_evidence(record))
-        atomic_json(root / "run.json", record)
+        try:
+            atomic_json(root / "run.json", record)
+        except OSError as error:
+            raise RunNotRecorded(root / "run.json", record, error) from error
     return record
+
+
+class RunNotRecorded(OSError):
+    """A worker has ended and `run.json` cannot be written. `record` is what would stand in it, as `launch` returns it."""
+
+    def __init__(self, path: Path, record: dict[str, Any], cause: OSError) -> None:
+        words = f"cannot be written ({cause.strerror}); the run is {record['status']}"
+        super().__init__(cause.errno, words, str(path))
+        self.record = record
+
+
+def _remove_leftovers(root: Path) -> None:
+    """Remove the temporary files of a worker killed while it replaced a file; what is not surely one of them stays."""
+    for path in root.glob(".firstnan-*.tmp"):
+        with contextlib.suppress(OSError):
+            if LEFTOVER.fullmatch(path.name) and stat.S_ISREG(path.lstat().st_mode):
+                path.unlink()
 
 
 @contextlib.contextmanager

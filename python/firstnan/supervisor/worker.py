@@ -15,6 +15,7 @@ import math
 import os
 import secrets
 import signal
+import stat
 import sys
 import time
 import traceback
@@ -190,7 +191,10 @@ def read_checkpoint(path: Path) -> object:
         return value
 
     try:
-        with open(path, "rb") as file:
+        # Not to wait for whoever may write into a pipe of that name.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ValueError("not a file")
             text = file.read(MAX_CHECKPOINT_BYTES + 1)
         if len(text) > MAX_CHECKPOINT_BYTES:
             raise ValueError(f"longer than {MAX_CHECKPOINT_BYTES} bytes")
