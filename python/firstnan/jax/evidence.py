@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from firstnan import (
     STAGES,
@@ -13,8 +13,10 @@ from firstnan import (
     TrainingRunEvidence,
     canonical_evidence,
 )
-from firstnan.jax.counts import StageCounts
 from firstnan.jax.tally import StageTotal, Tally
+
+if TYPE_CHECKING:
+    from firstnan.jax.counts import StageCounts
 
 # Names the way of counting; another way gets another name, so that evidence says how it was measured.
 EVIDENCE_SOURCE: Final = "firstnan.jax:count_stages@1"
@@ -54,7 +56,7 @@ def capture(
         ContractError: a stage up to the first non-finite one was not measured or has no element; a count is beyond the
             contract's bounds (nothing is ever cut down to fit).
     """
-    tally = counts.to_host() if isinstance(counts, StageCounts) else counts
+    tally = counts if isinstance(counts, Tally) else counts.to_host()
     contract_content_id = contract.content_id
     if evidence_id is None:
         evidence_id = f"evidence-step-{contract.step_id}-{contract_content_id[-64:-48]}"

@@ -236,11 +236,9 @@ class _Loop:
     def write_bundle(self, incident: Incident, bad: Verdict, batch: Any, history: tuple[StepSummary, ...]) -> Path | None:
         """The bundle's folder; None, with a warning, where the disk would not take it: the state is worth more."""
         word = "refused" if bad.report is None else "incident"
-        name = Path(self.settings.bundle_dir) / f"{word}-step-{incident.step_id}"
-        free = (folder for folder in chain([name], (name.with_name(f"{name.name}-{n}") for n in count(2))))
         try:
             return write_incident_bundle(
-                next(folder for folder in free if not folder.exists()),
+                Path(self.settings.bundle_dir) / f"{word}-step-{incident.step_id}",
                 incident=incident,
                 counts=bad.tally,
                 state=self.state,
@@ -249,6 +247,7 @@ class _Loop:
                 evidence=bad.evidence,
                 report=bad.report,
                 history=history,
+                numbered=True,
             )
         except (OSError, ContractError) as error:
             warnings.warn(f"no bundle of step {incident.step_id} could be written: {error}", stacklevel=2)
