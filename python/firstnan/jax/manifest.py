@@ -136,11 +136,11 @@ def open_regular(path: Path) -> io.BufferedReader:
     except OSError as error:
         # A link, and a socket.
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise ContractError("it is not a regular file") from None
+            raise ContractError(f"{path.name}: it is not a regular file") from None
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise ContractError("it is not a regular file")
+        raise ContractError(f"{path.name}: it is not a regular file")
     return os.fdopen(descriptor, "rb")
 
 
@@ -229,7 +229,8 @@ def _is_regular(path: Path) -> bool:
 
 
 def _rename(partial: Path, folder: Path, numbered: bool) -> Path:
-    names = (folder.with_name(f"{folder.name}-{n}") for n in itertools.count(2)) if numbered else iter(())
+    asked = folder
+    names = (asked.with_name(f"{asked.name}-{n}") for n in itertools.count(2)) if numbered else iter(())
     while True:
         try:
             # A rename would take the place of an empty folder, and onto others it fails: seen first, said by name.
