@@ -77,3 +77,43 @@ def test_a_link_out_of_the_bundle_does_not_count_as_its_file(bundle: Path, capsy
     (bundle / "counts.json").rename(elsewhere)
     (bundle / "counts.json").symlink_to(elsewhere)
     assert found(bundle, capsys) == {"counts.json": "changed"}
+
+
+def test_one_difference_is_one(command: Command, bundle: Path) -> None:
+    (bundle / "more\x1b[2J.json").write_text("{}")
+    done = command("verify", str(bundle))
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert done.stdout == b"more\\x1b[2J.json: there, but not listed in the manifest\n1 difference\n"
+    (bundle / "other").mkdir()
+    assert command("verify", str(bundle)).stdout.endswith(b"\n2 differences\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "what"),
+    [
+        (
+            "incident.json",
+            b'{"step_id":7,"batch_index":7,"every":1,"state_step_id":7,"reproduced":true,"refusal":null,"process":0,"processes":1,"held_by":[]}',
+            "disagrees",
+        ),
+        ("structure.json", b"{}", "unreadable"),
+        ("structure.json", b"[1]", "unreadable"),
+        ("environment.json", b"{}", "unreadable"),
+        ("history.json", b"[1]", "unreadable"),
+        ("state.safetensors", b"\x02\0\0\0\0\0\0\0{}", "disagrees"),
+        ("state.safetensors", b"", "unreadable"),
+    ],
+)
+def test_a_forged_part_is_found_behind_a_new_manifest(
+    bundle: Path,
+    sealed: Callable[[Path, str, bytes], None],
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    data: bytes,
+    what: str,
+) -> None:
+    sealed(bundle, name, data)
+    blamed = "structure.json" if what == "disagrees" and name == "state.safetensors" else name
+    assert found(bundle, capsys) == {blamed: what}
+    assert main(["verify", str(bundle)]) == 1
+    assert capsys.readouterr().out.endswith("\n1 difference\n")

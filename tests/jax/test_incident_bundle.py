@@ -15,7 +15,8 @@ import pytest
 from steps import SCENARIOS, initial, make_step
 
 from firstnan import ContractError, decode
-from firstnan.jax import Difference, read_bundle, run, verify_bundle, write_incident_bundle
+from firstnan.jax import Difference, Incident, count_stages, read_bundle, run, verify_bundle, write_incident_bundle
+from firstnan.jax.history import StepSummary
 from firstnan.jax.manifest import json_bytes, verify_folder, write_folder
 
 FILES = {
@@ -24,8 +25,10 @@ FILES = {
     "counts.json",
     "environment.json",
     "evidence.json",
+    "excluded.json",
     "history.json",
     "incident.json",
+    "observations.json",
     "report.json",
     "state.safetensors",
     "structure.json",
@@ -217,6 +220,87 @@ def test_a_bundle_is_never_overwritten(held):
     with pytest.raises(FileExistsError, match="never overwritten"):
         write_incident_bundle(held.bundle, incident=bundle.incident, counts=bundle.counts, state=0, batch=0)
     assert verify_bundle(held.bundle) == ()
+
+
+def write(folder, *, state=0, batch=0, history=(), **how):
+    counts = count_stages(loss=1.0).to_host()
+    incident = Incident(step_id=0, batch_index=0, every=1, state_step_id=0, reproduced=None, refusal="no contract")
+    return write_incident_bundle(folder, incident=incident, counts=counts, state=state, batch=batch, history=history, **how)
+
+
+def test_a_numbered_bundle_takes_the_first_free_name(tmp_path):
+    (tmp_path / "in").symlink_to("nowhere")
+    (tmp_path / "in-2").mkdir()
+    (tmp_path / "in-3").write_text("x")
+    for name in ("in-4", "in-5"):
+        assert write(tmp_path / "in", numbered=True) == tmp_path / name
+        assert verify_bundle(tmp_path / name) == ()
+    assert write(tmp_path / "other", numbered=True) == tmp_path / "other"
+    for taken in ("in", "in-2", "in-3", "in-4"):
+        with pytest.raises(FileExistsError, match=f"{taken} exists: a bundle is never overwritten"):
+            write(tmp_path / taken)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "in-2", "in-3", "in-4", "in-5", "other"]
+
+
+def test_two_writers_of_one_name_both_keep_their_bundle(tmp_path):
+    # Both have found the name free: the second rename meets a folder that has come to be there.
+    def second(file):
+        write_folder(tmp_path / "in", {"a": b"first"}, numbered=True)
+        file.write(b"second")
+
+    assert write_folder(tmp_path / "in", {"a": second}, numbered=True) == tmp_path / "in-2"
+    assert ((tmp_path / "in/a").read_bytes(), (tmp_path / "in-2/a").read_bytes()) == (b"first", b"second")
+
+    def third(file):
+        write_folder(tmp_path / "alone", {"a": b"first"})
+
+    with pytest.raises(FileExistsError, match="alone exists"):
+        write_folder(tmp_path / "alone", {"a": third})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "in", "in-2"]
+
+
+def test_a_run_keeps_its_bundle_beside_a_dangling_link(contract, tmp_path):
+    scenario = SCENARIOS["norm_at_zero"]()
+    for step in range(len(scenario.batches)):
+        (tmp_path / f"incident-step-{step}").symlink_to("nowhere")
+    result = run(make_step(scenario), initial(scenario), scenario.batches, contract=contract, bundle_dir=tmp_path)
+    assert result.bundle == tmp_path / f"incident-step-{result.bad_step}-2"
+    assert verify_bundle(result.bundle) == ()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda folder: folder / "link", "link is not a folder, so no bundle fits in it"),
+        (lambda folder: folder / "file", "file is not a folder, so no bundle fits in it"),
+        (lambda folder: folder / "file/inner", "Not a directory"),
+    ],
+)
+def test_a_place_that_can_hold_no_bundle_is_named_and_the_run_goes_on(make, words, contract, tmp_path):
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "file").write_text("x")
+    scenario = SCENARIOS["norm_at_zero"]()
+    with pytest.warns(UserWarning, match=f"no incident-step-.* could be written: .*{words}"):
+        result = run(make_step(scenario), initial(scenario), scenario.batches, contract=contract, bundle_dir=make(tmp_path))
+    assert result.held
+    assert result.bundle is None
+
+
+def test_a_state_of_any_integer_is_written_and_read(tmp_path):
+    state = {"seed": 10**5000, "far": -(2**64)}
+    folder = write(tmp_path / "in", state=state, batch=[1 << (1 << 21)])
+    assert verify_bundle(folder) == ()
+    assert read_bundle(folder).state() == state
+    with pytest.raises(ContractError, match=r"leaf '0' is not in the bundle \(an int of more than 1048576 bits"):
+        read_bundle(folder).batch()
+
+
+def test_a_part_that_cannot_be_read_again_is_refused_by_its_file(tmp_path):
+    for metrics in ({("a", "tuple"): 0.5}, {1: 0.5, "1": 0.5}):
+        summary = StepSummary(0, 0, {"loss": 1.0}, {"loss": 0}, metrics)
+        with pytest.raises(ContractError, match=r"^history\.json: "):
+            write(tmp_path / "in", history=[summary])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failed_write_leaves_nothing(held, tmp_path):

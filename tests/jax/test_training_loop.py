@@ -419,5 +419,5 @@ def test_no_batches_is_no_step(go):
     result = go(lambda s, b: None, 5.0, [])
     assert (result.state, result.steps, result.held, result.report, result.history) == (5.0, 0, False, None, ())
     for wrong in ({"every": 0}, {"history": 0}):
-        with pytest.raises(ValueError, match="at least 1"):
+        with pytest.raises(ValueError, match="below the minimum"):
             go(lambda s, b: None, 5.0, [], **wrong)

@@ -1,7 +1,8 @@
 """Compare an incident bundle with its manifest, from the disk.
 
-Every file's size and SHA-256 against manifest.json; then the records against each other: the report is what triage
-says of the evidence, and the evidence is what the leaves' counts add up to. Whoever can change a file can change the
+Every file's size and SHA-256 against manifest.json; then the parts against each other: the report is what triage says
+of the evidence, the evidence is what the leaves' counts add up to, structure.json names the tensors that are there, and
+so on. Whoever can change a file can change the
 manifest too: compare the manifest's own digest, which is printed, with one kept elsewhere.
 """
 
@@ -16,11 +17,11 @@ from firstnan.cli.output import count, say, say_json
 from firstnan.cli.refusal import Misuse
 
 WORDS = {
-    "missing": "listed in the manifest, but not there",
+    "missing": "not there, though every such bundle has it",
     "changed": "not the bytes that the manifest lists",
     "extra": "there, but not listed in the manifest",
     "unreadable": "cannot be read as what its name says",
-    "disagrees": "does not agree with the bundle's other records",
+    "disagrees": "does not agree with the bundle's other parts",
 }
 
 
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     for difference in differences:
         say(f"{difference.file}: {WORDS.get(difference.what, difference.what)}")
     if differences:
-        say(f"{count(len(differences))} differences")
+        say(f"{count(len(differences))} difference{'' if len(differences) == 1 else 's'}")
         return 1
     say(f"verified: {count(len(os.listdir(arguments.bundle)) - 1)} files are as the manifest lists them")
     say(f"SHA-256 of the manifest: {digest}")

@@ -39,6 +39,8 @@ Names are loaded when first used, so that a bundle can be read and verified wher
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
 
+from firstnan.jax.missing import needs_jax as _needs_jax
+
 if TYPE_CHECKING:
     from firstnan.jax.births.finder import locate as locate
     from firstnan.jax.births.findings import Birth as Birth
@@ -58,6 +60,9 @@ if TYPE_CHECKING:
     from firstnan.jax.history import StepSummary as StepSummary
     from firstnan.jax.loop import run as run
     from firstnan.jax.manifest import Difference as Difference
+    from firstnan.jax.peers import Peers as Peers
+    from firstnan.jax.peers import Word as Word
+    from firstnan.jax.policy import Exclusion as Exclusion
     from firstnan.jax.result import RunResult as RunResult
     from firstnan.jax.result import StepRefused as StepRefused
     from firstnan.jax.tally import LeafCount as LeafCount
@@ -73,6 +78,8 @@ _HOMES = {
     "history": ("StepSummary",),
     "loop": ("run",),
     "manifest": ("Difference",),
+    "peers": ("Peers", "Word"),
+    "policy": ("Exclusion",),
     "result": ("RunResult", "StepRefused"),
     "tally": ("LeafCount", "StageTotal", "Tally"),
 }
@@ -83,11 +90,13 @@ __all__ = [
     "Bundle",
     "Difference",
     "Entered",
+    "Exclusion",
     "Incident",
     "LeafCount",
     "LeafKind",
     "Located",
     "Operand",
+    "Peers",
     "Place",
     "RunResult",
     "StageCounts",
@@ -95,6 +104,7 @@ __all__ = [
     "StepRefused",
     "StepSummary",
     "Tally",
+    "Word",
     "capture",
     "count_stages",
     "locate",
@@ -108,4 +118,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    with _needs_jax(f"{__name__}.{name}"):
+        return getattr(_import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -17,10 +17,11 @@ stands in incident.json. Reading and verifying need no jax; `Bundle.state` and `
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 
 from firstnan import (
     ContractError,
@@ -31,13 +32,25 @@ from firstnan import (
     TrainingRunEvidence,
     decode,
     encode,
-    triage_training_incident,
 )
 from firstnan.jax.fields import checked_fields
 from firstnan.jax.history import StepSummary
-from firstnan.jax.manifest import Difference, json_bytes, read_json, verify_folder, write_folder
-from firstnan.jax.policy import Exclusion, apply_policy
+from firstnan.jax.manifest import (
+    FORMAT,
+    MANIFEST,
+    Difference,
+    json_bytes,
+    open_regular,
+    read_json,
+    verify_folder,
+    write_folder,
+)
+from firstnan.jax.missing import needs_jax
+from firstnan.jax.policy import Exclusion
+from firstnan.jax.savedform import SavedTreeMismatch, check_saved_tree
 from firstnan.jax.tally import Tally
+from firstnan.jax.tensorheader import read_header
+from firstnan.printable import printable
 
 if TYPE_CHECKING:
     from firstnan.jax.tensorfile import Array
@@ -54,6 +67,17 @@ _KINDS = {
     "policy": "nonfinite-policy",
     "observations": "incident-observations",
 }
+
+_ALWAYS = (
+    "counts.json",
+    "excluded.json",
+    "incident.json",
+    "history.json",
+    "environment.json",
+    "structure.json",
+    "batch.safetensors",
+    "state.safetensors",
+)
 
 _INCIDENT_FIELDS = {
     "step_id": (int,),
@@ -95,7 +119,11 @@ class Incident:
         Raises:
             ContractError: the object is of another form.
         """
-        return cls(**checked_fields(value, _INCIDENT_FIELDS))
+        incident = cls(**checked_fields(value, _INCIDENT_FIELDS))
+        ranks = range(incident.processes)
+        if incident.process not in ranks or any(type(rank) is not int or rank not in ranks for rank in incident.held_by):
+            raise ContractError("/process and /held_by must be below /processes")
+        return incident
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +143,28 @@ class Bundle:
     observations: IncidentObservations | None
 
     def state(self, *, like: Any = None, import_types: bool = False) -> Any:
-        """The last good state, before the bad step; see `firstnan.jax.structure.unpack` for the arguments."""
+        """The last good state, before the bad step; see `firstnan.jax.structure.unpack` for the arguments.
+
+        Raises:
+            ContractError: structure.json or state.safetensors is damaged, or needs `like`; names the field.
+        """
         return self._tree("state", like, import_types)
 
     def batch(self, *, like: Any = None, import_types: bool = False) -> Any:
-        """The batch of the bad step; see `firstnan.jax.structure.unpack` for the arguments."""
+        """The batch of the bad step; arguments and errors as of `state`."""
         return self._tree("batch", like, import_types)
 
     def _tree(self, name: str, like: Any, import_types: bool) -> Any:
-        from firstnan.jax.structure import unpack
-        from firstnan.jax.tensorfile import read_tensors
+        with needs_jax(f"the {name} of a bundle"):
+            from firstnan.jax.structure import unpack
+            from firstnan.jax.tensorfile import read_tensors
 
-        tensors = read_tensors(self.path / f"{name}.safetensors")
-        return unpack(read_json(self.path / "structure.json")[name], tensors, like=like, import_types=import_types)
+        structure = _part(self.path, "structure", _both_trees)[name]
+        try:
+            tensors = read_tensors(self.path / f"{name}.safetensors")
+        except FileNotFoundError:
+            raise _BadFile(f"{name}.safetensors", "is not there") from None
+        return unpack(structure, tensors, like=like, import_types=import_types, place=f"structure.json: /{name}")
 
 
 def write_incident_bundle(
@@ -144,13 +181,22 @@ def write_incident_bundle(
     policy: NonfinitePolicy | None = None,
     excluded: Sequence[Exclusion] = (),
     observations: IncidentObservations | None = None,
+    numbered: bool = False,
 ) -> Path:
     """Writes a bundle, whole or not at all, and returns its folder.
+
+    Args:
+        folder: the name it gets; its parent is made.
+        incident: the facts that stand in no record, and so on: the parts of a `Bundle`.
+        state: any pytree, the one before the bad step.
+        batch: any pytree, that of the bad step.
+        numbered: where something has the folder's name, the first free one of `NAME-2`, `NAME-3`, … is used.
 
     Raises:
         FileExistsError: the folder exists.
         OSError: it cannot be written; nothing is left behind.
-        ContractError: a leaf of the state or batch was donated.
+        ContractError: a leaf of the state or batch was donated; a part cannot be written as JSON that can be read
+            again; the folder's name holds a NUL character.
     """
     from firstnan.jax.environment import describe_environment
     from firstnan.jax.structure import pack
@@ -167,17 +213,21 @@ def write_incident_bundle(
     files: dict[str, bytes | Callable[[BinaryIO], None]] = {
         f"{name}.json": encode(record) for name, record in records.items() if record is not None
     }
-    files |= {
-        "counts.json": json_bytes(counts.to_json()),
-        "excluded.json": json_bytes([out.to_json() for out in excluded]),
-        "incident.json": json_bytes(asdict(incident)),
-        "history.json": json_bytes([step.to_json() for step in history]),
-        "environment.json": json_bytes(describe_environment()),
-        "structure.json": json_bytes({"state": state_structure, "batch": batch_structure}),
-        "batch.safetensors": _tensor_writer(batch_tensors),
-        "state.safetensors": _tensor_writer(state_tensors),
+    parts = {
+        "counts": counts.to_json(),
+        "excluded": [out.to_json() for out in excluded],
+        "incident": asdict(incident),
+        "history": [step.to_json() for step in history],
+        "environment": describe_environment(),
+        "structure": {"state": state_structure, "batch": batch_structure},
     }
-    return write_folder(Path(folder), files)
+    for name, value in parts.items():
+        try:
+            files[f"{name}.json"] = json_bytes(value)
+        except ContractError as error:
+            raise _BadFile(f"{name}.json", str(error)) from None
+    files |= {"batch.safetensors": _tensor_writer(batch_tensors), "state.safetensors": _tensor_writer(state_tensors)}
+    return write_folder(Path(folder), files, numbered=numbered)
 
 
 def write_local_record(
@@ -194,68 +244,91 @@ def write_local_record(
     """
     records = {"contract": contract, "evidence": evidence, "report": report}
     files = {f"{name}.json": encode(record) for name, record in records.items() if record is not None}
-    return write_folder(folder, files | {"counts.json": json_bytes(counts.to_json())})
+    return write_folder(folder, files | {"counts.json": json_bytes(counts.to_json())}, numbered=True)
 
 
 def read_bundle(folder: Path | str) -> Bundle:
     """Reads a bundle after comparing every file with the manifest.
 
     Raises:
-        ContractError: a file is missing, changed or extra, or is not what its name says; named.
+        ContractError: there is no bundle of that name; a file is missing, changed or extra, or is not what its name
+            says; named.
         OSError: a file cannot be read.
     """
     folder = Path(folder)
-    if found := verify_folder(folder):
-        listed = ", ".join(f"{file} ({what})" for file, what in found[:10])
-        raise ContractError(f"bundle {folder.name} differs from its manifest: {listed}")
-    return _load(folder)
+    found = verify_folder(folder)
+    if not found:
+        return _load(folder)
+    shown = printable(os.fspath(folder))
+    if not os.path.isdir(folder):
+        what = "it is no folder" if os.path.lexists(folder) else "there is no such folder"
+        raise ContractError(f"no bundle at {shown}: {what}")
+    if found == (Difference(MANIFEST, "missing"),):
+        raise ContractError(f"no bundle at {shown}: the folder has no {MANIFEST}, which every bundle has")
+    if found == (Difference(MANIFEST, "unreadable"),):
+        raise ContractError(f"no bundle at {shown}: its {MANIFEST} is not one of format {FORMAT}")
+    listed = ", ".join(f"{printable(file)} ({what})" for file, what in found[:10])
+    more = f", and {len(found) - 10} more" if len(found) > 10 else ""
+    raise ContractError(f"the bundle {shown} differs from its manifest: {listed}{more}")
 
 
 def verify_bundle(folder: Path | str) -> tuple[Difference, ...]:
     """What is wrong with a bundle, read from the disk; empty when nothing is.
 
-    First every file against the manifest. Where that holds, the records against each other: the report is what triage
-    says of the evidence, and the evidence what the counts of the leaves add up to.
+    First every file against the manifest. Where that holds, what the files say against each other, as in
+    `firstnan.jax.agreement`.
+
+    Raises:
+        ContractError: the folder's name holds a NUL character.
     """
+    from firstnan.jax.agreement import disagreements
+
     folder = Path(folder)
     if found := verify_folder(folder):
         return found
+    absent = [name for name in _ALWAYS if not os.path.lexists(folder / name)]
+    if absent:
+        return tuple(Difference(name, "missing") for name in absent)
     try:
         bundle = _load(folder)
+        for name in ("state", "batch"):
+            _check_tree(folder, name)
     except _BadFile as error:
-        return (Difference(error.file, "unreadable"),)
-    if bundle.report is None:
-        return () if bundle.incident.refusal else (Difference("report.json", "missing"),)
-    if bundle.contract is None or bundle.evidence is None:
-        return (Difference("contract.json" if bundle.contract is None else "evidence.json", "missing"),)
+        return (Difference(error.file, error.what),)
+    except OSError:
+        # Changed since it was compared with the manifest.
+        return verify_folder(folder) or (Difference(MANIFEST, "unreadable"),)
+    return disagreements(bundle)
+
+
+def _check_tree(folder: Path, name: str) -> None:
+    """Whether structure.json and the tensors of a tree are of the right form, and fit each other."""
+    file = f"{name}.safetensors"
     try:
-        report = triage_training_incident(bundle.contract, bundle.evidence)
-    except ContractError:
-        return (Difference("evidence.json", "disagrees"),)
-    if report != bundle.report:
-        return (Difference("report.json", "disagrees"),)
-    triaged = apply_policy(bundle.counts, bundle.policy)
-    return () if _adds_up(triaged.tally, bundle.evidence) else (Difference("counts.json", "disagrees"),)
+        with open_regular(folder / file) as tensors:
+            header = read_header(tensors, os.fstat(tensors.fileno()).st_size, file)
+    except ContractError as error:
+        raise _BadFile(file, str(error)) from None
+    structure = _part(folder, "structure", _both_trees)[name]
+    try:
+        check_saved_tree(structure, {key: (x.dtype, x.shape) for key, x in header.items()}, f"structure.json: /{name}")
+    except SavedTreeMismatch as error:
+        raise _BadFile("structure.json", str(error), "disagrees") from None
+    except ContractError as error:
+        raise _BadFile("structure.json", str(error)) from None
 
 
-def _adds_up(counts: Tally, evidence: TrainingRunEvidence) -> bool:
-    for told in evidence.stages:
-        if told.state == "OBSERVED":
-            if told.stage not in counts.stages:
-                return False
-            total = counts.total(told.stage)
-            measured = (total.checked, total.nonfinite, total.maximum_absolute_finite)
-            if measured != (told.checked_elements, told.nonfinite_elements, told.maximum_absolute_finite):
-                return False
-    return True
+def _both_trees(structure: Any) -> dict[str, Any]:
+    return checked_fields(structure, {"state": (dict,), "batch": (dict,)})
 
 
 class _BadFile(ContractError):
     """A file of a bundle is not what its name says."""
 
-    def __init__(self, file: str, words: str) -> None:
-        super().__init__(f"{file}: {words}")
+    def __init__(self, file: str, words: str, what: Literal["unreadable", "disagrees"] = "unreadable") -> None:
+        super().__init__(words if words.startswith(f"{file}: ") else f"{file}: {words}")
         self.file = file
+        self.what: Literal["unreadable", "disagrees"] = what
 
 
 def _load(folder: Path) -> Bundle:
@@ -292,10 +365,11 @@ def _exactly(kind: type[Part], value: Any) -> Part:
 
 def _record(folder: Path, name: str, kind: type[Record]) -> Record | None:
     path = folder / f"{name}.json"
-    if not path.exists():
-        return None
     try:
-        record = decode(_KINDS[name], path.read_bytes())
+        with open_regular(path) as file:
+            record = decode(_KINDS[name], file.read())
+    except FileNotFoundError:
+        return None
     except ContractError as error:
         raise _BadFile(path.name, str(error)) from None
     return _exactly(kind, record)

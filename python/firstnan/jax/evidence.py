@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from firstnan import (
     STAGES,
@@ -14,9 +14,11 @@ from firstnan import (
     TrainingRunEvidence,
     canonical_evidence,
 )
-from firstnan.jax.counts import StageCounts
 from firstnan.jax.policy import Triaged, apply_policy, checked_policy
 from firstnan.jax.tally import StageTotal, Tally
+
+if TYPE_CHECKING:
+    from firstnan.jax.counts import StageCounts
 
 # Names the way of counting; another way gets another name, so that evidence says how it was measured.
 EVIDENCE_SOURCE: Final = "firstnan.jax:count_stages@1"
@@ -62,7 +64,7 @@ def capture(
         ContractError: a stage up to the first non-finite one was not measured or has no element; a count is beyond the
             contract's bounds (nothing is ever cut down to fit).
     """
-    triaged = apply_policy(counts.to_host() if isinstance(counts, StageCounts) else counts, checked_policy(policy))
+    triaged = apply_policy(counts if isinstance(counts, Tally) else counts.to_host(), checked_policy(policy))
     tally = triaged.tally
     contract_content_id = contract.content_id
     if evidence_id is None:

@@ -2,16 +2,16 @@
 
 A value is classified by integer tests on its bits, never by arithmetic on the value: XLA flushes subnormals, and half
 of the small formats have no infinity at all. Layouts: IEEE 754 for the wide formats, the OCP Microscaling and OCP FP8
-specifications and ml_dtypes' README for the small ones.
+specifications and ml_dtypes' README for the small ones. The tables need no numpy: a bundle is verified without it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import ml_dtypes
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,31 @@ def numpy_dtype(name: str) -> np.dtype[np.generic]:
     """
     if name not in FORMATS and name not in COMPLEX_PARTS and name not in INTEGERS:
         raise KeyError(name)
+    import ml_dtypes
+    import numpy as np
+
     scalar = getattr(ml_dtypes, name, None)
     return np.dtype(name if scalar is None else scalar)
 
 
+def bytes_per_element(name: str) -> int:
+    """The bytes that an element of a dtype takes in an array, where each has at least one.
+
+    Raises:
+        KeyError: no such dtype among the formats and integers above.
+    """
+    if name in COMPLEX_PARTS:
+        return 2 * bytes_per_element(COMPLEX_PARTS[name])
+    if name in FORMATS:
+        return max(8, FORMATS[name].bits) // 8
+    if name not in INTEGERS:
+        raise KeyError(name)
+    return 1 if name == "bool" else max(8, int(name.lstrip("uint"))) // 8
+
+
 def magnitude_of_pattern(name: str, pattern: int) -> float:
     """The value, exact in binary64, of a finite magnitude's bit pattern in a format of `FORMATS`."""
+    import numpy as np
+
     width = max(8, FORMATS[name].bits)
     return float(np.array(pattern, dtype=f"uint{width}").view(numpy_dtype(name)).astype(np.float64))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -13,26 +13,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from firstnan import (
-    ContractError,
     IncidentObservation,
     IncidentObservations,
     NonfinitePolicy,
     ObservationWord,
     TrainingIncidentContract,
 )
+from firstnan.arguments import checked_integer
 from firstnan.jax.bundle import Incident, write_incident_bundle, write_local_record
 from firstnan.jax.counts import StageCounts
 from firstnan.jax.history import StepSummary
 from firstnan.jax.observations import Surroundings, observe
+from firstnan.jax.outcome import step_outcome
 from firstnan.jax.peers import Peers, Word, peers_of_jax
-from firstnan.jax.policy import apply_policy, checked_policy, may_change_in_a_skip, role_of, unused_entries
+from firstnan.jax.policy import apply_policy, may_change_in_a_skip, role_of, unused_entries
 from firstnan.jax.result import RunResult, StepRefused, step_refused
 from firstnan.jax.rollback import Lender, is_alive, own_host_arrays
 from firstnan.jax.same_bits import changed_leaves
+from firstnan.jax.settings import MAX_STEP, OnStep, Settings, Step, changed_settings, check_start, checked_settings
 from firstnan.jax.verdict import ContractOf, TakenStep, Verdict, judge
-
-Step = Callable[[Any, Any], tuple[Any, ...]]
-OnStep = Callable[[StepSummary, Mapping[str, Any]], object]
 
 
 def run(
@@ -84,25 +83,25 @@ def run(
     Raises:
         StepRefused: a ContractError; no evidence could be made of a step, or triage refused it.
         TypeError: the step does not give what it should.
-        ValueError: `every` or `history` is below 1.
+        ContractError: an argument is not of its type or out of its bounds; it is named, before a step is taken.
         RuntimeError: a step is bad, and began to donate its state only after its first steps did not, so the state
             before it is gone.
     """
-    peers = peers_of_jax() if peers is None else peers
-    settings = _Settings(step, contract, bundle_dir, every, history, on_step, skip, checked_policy(policy), peers)
-    return _Loop(settings, state, zip(count(first_batch), batches), start_step).run()
-
-
-class _Settings(NamedTuple):
-    step: Step
-    contract: TrainingIncidentContract | ContractOf
-    bundle_dir: Path | str
-    every: int
-    history: int
-    on_step: OnStep | None
-    skip: Container[int]
-    policy: NonfinitePolicy | None
-    peers: Peers | None
+    settings = checked_settings(
+        step=step,
+        contract=contract,
+        bundle_dir=bundle_dir,
+        every=every,
+        history=history,
+        on_step=on_step,
+        skip=skip,
+        policy=policy,
+        peers=peers_of_jax() if peers is None else peers,
+    )
+    check_start(state, batches)
+    first = checked_integer("start_step", start_step, 0, MAX_STEP)
+    index = checked_integer("first_batch", first_batch, 0, MAX_STEP)
+    return _Loop(settings, state, zip(count(index), batches), first).run()
 
 
 class _Place(NamedTuple):
@@ -120,16 +119,12 @@ class _Loop:
 
     def __init__(
         self,
-        settings: _Settings,
+        settings: Settings,
         state: Any,
         source: Iterator[tuple[int, Any]],
         step_id: int,
         history: tuple[StepSummary, ...] = (),
     ) -> None:
-        if settings.every < 1 or settings.history < 1:
-            raise ValueError("every and history must be at least 1")
-        if settings.peers and settings.policy and settings.policy.maximum_consecutive_skips and settings.every > 1:
-            raise ValueError("a skip is checked against the state before its step: use every=1 where several processes train")
         self.settings = settings
         self.state = self.kept = state
         self.source = source
@@ -138,6 +133,8 @@ class _Loop:
         self.lender = Lender()
         self.window: list[TakenStep] = []
         self.pulled: tuple[int, Any] | None = None
+        self.local: Path | None = None
+        self.left: list[TakenStep] = []
         self.ending: RunResult | StepRefused | None = None
 
     def run(self) -> RunResult:
@@ -152,12 +149,14 @@ class _Loop:
             return self.settle(ends=True) or self.result(self.place, [])
         except KeyboardInterrupt:
             if not is_alive(self.state):
-                self.state = self.replay(len(self.window))[0]
+                self.state, reached, _ = self.replay(len(self.window))
+                self.window, self.left = self.window[:reached], self.window[reached:]
             stopped = self.settle(ends=True) or self.result(self.place, [], stopped=True)
             return replace(stopped, interrupted=True)
         except StepRefused:
             raise
-        except Exception as error:
+        except BaseException as error:
+            # SystemExit too: what had run is triaged before the process ends.
             self.note_hold(error)
             raise
 
@@ -169,7 +168,7 @@ class _Loop:
         if not self.window:
             self.kept, lent_state = self.state, self.lender.lend("state", self.state)
         step_id = self.place.step_id + len(self.window)
-        state, counts, aux = _outcome(self.settings.step(lent_state, lent_batch), step_id)
+        state, counts, aux = step_outcome(self.settings.step(lent_state, lent_batch), step_id)
         taken = TakenStep(step_id, index, batch, counts, aux)
         self.window, self.state, self.pulled = [*self.window, taken], state, None
         self.lender.watch(lent_state, lent_batch)
@@ -214,10 +213,10 @@ class _Loop:
         """The first bad step of any process, which processes name it, and whether a peer takes no further step."""
         own = None if bad is None else bad.summary.step_id
         peers = self.settings.peers
+        if bad is not None:
+            self.local = self.write_local(bad)
         if peers is None:
             return own, (), False
-        if bad is not None:
-            self.write_local(peers, bad)
         words = peers.exchange(Word(own, ends))
         first = min((word.bad_step for word in words if word.bad_step is not None), default=None)
         held_by = tuple(n for n, word in enumerate(words) if first is not None and word.bad_step == first)
@@ -274,6 +273,9 @@ class _Loop:
             bundle=self.write_bundle(incident, bad, bad_step.batch, place.history, observations),
             reproduced=reproduced,
         )
+        if self.local and result.bundle and not self.settings.peers:
+            # All of it stands in the bundle.
+            shutil.rmtree(self.local, ignore_errors=True)
         refused = None if bad.refusal is None else step_refused(bad_step.step_id, bad.refusal, result)
         self.move_on(reached, verdicts, refused or result)
 
@@ -329,8 +331,8 @@ class _Loop:
     def run_again(self, state: Any, taken: TakenStep) -> tuple[Any, StageCounts, Mapping[str, Any]] | None:
         lent_state, lent_batch = self.lender.lend("state", state), self.lender.lend("batch", taken.batch)
         try:
-            return _outcome(self.settings.step(lent_state, lent_batch), taken.step_id)
-        except Exception as error:
+            return step_outcome(self.settings.step(lent_state, lent_batch), taken.step_id)
+        except (Exception, SystemExit, GeneratorExit) as error:
             warnings.warn(f"running step {taken.step_id} again raised {type(error).__name__}", stacklevel=2)
             return None
 
@@ -344,9 +346,9 @@ class _Loop:
     ) -> Path | None:
         """The bundle's folder; None, with a warning, where the disk would not take it: the state is worth more."""
         word = "refused" if bad.report is None else "incident"
-        name = f"{word}-step-{incident.step_id}" + (f"-rank-{incident.process}" if incident.processes > 1 else "")
+        rank = f"-rank-{incident.process}" if incident.processes > 1 else ""
         return self.written(
-            name,
+            f"{word}-step-{incident.step_id}{rank}",
             lambda folder: write_incident_bundle(
                 folder,
                 incident=incident,
@@ -360,21 +362,26 @@ class _Loop:
                 policy=self.settings.policy,
                 excluded=bad.triaged.excluded,
                 observations=observations,
+                numbered=True,
             ),
         )
 
-    def write_local(self, peers: Peers, bad: Verdict) -> None:
-        """What this process found, before any exchange with the others, which may never come back."""
-        name = f"local-step-{bad.summary.step_id}-rank-{peers.process}"
-        self.written(name, lambda folder: write_local_record(folder, bad.tally, bad.contract, bad.evidence, bad.report))
+    def write_local(self, bad: Verdict) -> Path | None:
+        """What was found, before the exchange with the others or the step's second run, which may never come back."""
+        rank = f"-rank-{self.settings.peers.process}" if self.settings.peers else ""
+        return self.written(
+            f"local-step-{bad.summary.step_id}{rank}",
+            lambda folder: write_local_record(folder, bad.tally, bad.contract, bad.evidence, bad.report),
+            # Alone, the bundle comes next and says so itself.
+            quiet=self.settings.peers is None,
+        )
 
-    def written(self, name: str, write: Callable[[Path], Path]) -> Path | None:
-        path = Path(self.settings.bundle_dir) / name
-        free = (folder for folder in chain([path], (path.with_name(f"{name}-{n}") for n in count(2))))
+    def written(self, name: str, write: Callable[[Path], Path], *, quiet: bool = False) -> Path | None:
         try:
-            return write(next(folder for folder in free if not os.path.lexists(folder)))
-        except (OSError, ContractError) as error:
-            warnings.warn(f"no {name} could be written: {error}", stacklevel=2)
+            return write(self.settings.bundle_dir / name)
+        except Exception as error:
+            if not quiet:
+                warnings.warn(f"no {name} could be written: {error}", stacklevel=2)
             return None
 
     def result(self, place: _Place, untaken: list[TakenStep], *, stopped: bool = False) -> RunResult:
@@ -395,19 +402,19 @@ class _Loop:
 
     def rest(self, place: _Place, untaken: list[TakenStep]) -> Callable[[dict[str, Any]], RunResult]:
         """What `restart` runs: the batches taken but not used, then those still in the source. Once."""
-        waiting = [(taken.batch_index, taken.batch) for taken in untaken]
+        waiting = [(taken.batch_index, taken.batch) for taken in [*untaken, *self.left]]
         waiting += [] if self.pulled is None else [self.pulled]
         state, sources = self.state, [chain(waiting, self.source)]
 
         def go_on(changes: dict[str, Any]) -> RunResult:
-            settings = self.settings._replace(**changes)
+            settings = changed_settings(self.settings, changes)
             if not sources:
                 raise ValueError("the run was restarted from here already: its batches are used up")
             return _Loop(settings, state, sources.pop(), place.step_id, place.history).run()
 
         return go_on
 
-    def note_hold(self, error: Exception) -> None:
+    def note_hold(self, error: BaseException) -> None:
         """Triages what ran before the user's code raised, and says on the exception what was found."""
         try:
             stopped = self.settle(ends=True)
@@ -416,17 +423,6 @@ class _Loop:
             return
         if stopped is not None:
             error.add_note(f"firstnan: step {stopped.bad_step} was held before this; its bundle is {stopped.bundle}")
-
-
-def _outcome(outcome: Any, step_id: int) -> tuple[Any, StageCounts, Mapping[str, Any]]:
-    if not isinstance(outcome, tuple) or len(outcome) not in (2, 3) or not isinstance(outcome[1], StageCounts):
-        raise TypeError(f"step {step_id} must return (state, counts) or (state, counts, aux), counts from count_stages")
-    state, counts, aux = outcome if len(outcome) == 3 else (*outcome, {})
-    if np.ndim(counts.data) != 2:
-        raise TypeError(f"step {step_id} returned stacked counts: give the loop those of one step")
-    if not isinstance(aux, Mapping):
-        raise TypeError(f"step {step_id} must return its aux as a dict")
-    return state, counts, aux
 
 
 def _about_skips(bad: Verdict, around: Surroundings, policy: NonfinitePolicy) -> list[IncidentObservation]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
+import itertools
 import json
 import os
 import re
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
 
 from firstnan import ContractError, canonicalize
+from firstnan.printable import printable
 
 MANIFEST: Final = "manifest.json"
 FORMAT: Final = "firstnan-bundle-v1"
@@ -30,7 +33,7 @@ class Difference(NamedTuple):
     what: Literal["missing", "changed", "extra", "unreadable", "disagrees"]
 
 
-def write_folder(folder: Path, files: Mapping[str, bytes | Callable[[BinaryIO], None]]) -> Path:
+def write_folder(folder: Path, files: Mapping[str, bytes | Callable[[BinaryIO], None]], *, numbered: bool = False) -> Path:
     """Writes the files and, last, their manifest into a hidden folder beside `folder`, then renames it.
 
     Every file and both folders are flushed to the disk, so a reader finds all of it or nothing, after a crash too. What
@@ -39,21 +42,32 @@ def write_folder(folder: Path, files: Mapping[str, bytes | Callable[[BinaryIO], 
     Args:
         folder: the name it gets; its parent is made.
         files: bytes, or what writes them to an open file, by plain file name.
+        numbered: where something has that name, be it a dangling link, the first free one of `NAME-2`, `NAME-3`, … is
+            used instead.
+
+    Returns:
+        The folder that it became.
 
     Raises:
         FileExistsError: there is something of that name.
+        NotADirectoryError: something that is no folder stands where its parent should.
         OSError: the disk is full, or the like; nothing is left behind.
+        ContractError: the name holds a NUL character.
     """
-    if os.path.lexists(folder):
-        raise FileExistsError(f"{folder.name} exists: a bundle is never overwritten")
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    refuse_nul(folder)
+    if os.path.lexists(folder) and not numbered:
+        raise FileExistsError(f"{printable(folder.name)} exists: a bundle is never overwritten")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(f"{printable(os.fspath(folder.parent))} is not a folder, so no bundle fits in it") from None
     partial = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.partial"
     partial.mkdir()
     try:
         listed = {name: _write_file(partial / name, content) for name, content in files.items()}
         _write_file(partial / MANIFEST, json_bytes({"format": FORMAT, "files": listed}))
         _flush_folder(partial)
-        os.rename(partial, folder)
+        folder = _rename(partial, folder, numbered)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -63,6 +77,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes | Callable[[BinaryIO], 
 
 def verify_folder(folder: Path) -> tuple[Difference, ...]:
     """Compares every file with the manifest, reading each from the disk; empty when all is as it was written."""
+    refuse_nul(folder)
     path = folder / MANIFEST
     if not _is_regular(path):
         return (Difference(MANIFEST, "missing"),)
@@ -75,7 +90,7 @@ def verify_folder(folder: Path) -> tuple[Difference, ...]:
     for name, (digest, size) in listed.items():
         if name not in present:
             found.append(Difference(name, "missing"))
-        elif not _is_regular(folder / name) or not _matches(folder / name, digest, size):
+        elif not _matches(folder / name, digest, size):
             found.append(Difference(name, "changed"))
     return tuple(sorted(found))
 
@@ -84,19 +99,75 @@ def read_json(path: Path) -> Any:
     """A JSON file, strictly: UTF-8, no duplicate name, no NaN or Infinity, bounded depth and size.
 
     Raises:
-        ContractError: it is not.
+        ContractError: it is not, or it is no regular file.
         OSError: it cannot be read.
     """
-    if os.stat(path).st_size > _MAX_JSON_BYTES:
-        raise ContractError(f"{path.name} is larger than {_MAX_JSON_BYTES} bytes")
-    data = path.read_bytes()
+    with open_regular(path) as file:
+        # The size first: a read of so many bytes would set them aside for the smallest file.
+        data = b"" if (size := os.fstat(file.fileno()).st_size) > _MAX_JSON_BYTES else file.read(size)
+    if size > _MAX_JSON_BYTES:
+        raise ContractError(f"it is larger than {_MAX_JSON_BYTES} bytes")
+    return parse_json(data)
+
+
+def parse_json(data: bytes) -> Any:
+    """The value of JSON text, as strict as `read_json`.
+
+    Raises:
+        ContractError: it is not strict JSON.
+    """
     canonicalize(data, profile="evidence")
-    return json.loads(data)
+    try:
+        return json.loads(data)
+    except ValueError:
+        raise ContractError("it holds an integer of more digits than can be read") from None
+
+
+def open_regular(path: Path) -> io.BufferedReader:
+    """A regular file, open for reading; never one behind a link, nor a pipe that nobody writes to.
+
+    Raises:
+        ContractError: there is something else of that name.
+        FileNotFoundError: there is nothing.
+        OSError: it cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        # A link, and a socket.
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise ContractError(f"{path.name}: it is not a regular file") from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ContractError(f"{path.name}: it is not a regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+def refuse_nul(folder: Path) -> None:
+    """Refuses the one character that no name on a disk can hold.
+
+    Raises:
+        ContractError: it holds it.
+    """
+    if "\0" in os.fspath(folder):
+        raise ContractError("the name of a bundle's folder must not hold a NUL character")
 
 
 def json_bytes(value: Any) -> bytes:
-    """JSON for people and machines: ASCII, one item a line, names in the order given, finite numbers only."""
-    return json.dumps(value, indent=1, allow_nan=False).encode("ascii") + b"\n"
+    """JSON for people and machines: ASCII, one item a line, names in the order given, finite numbers only.
+
+    Raises:
+        ContractError: the value has no such text that `read_json` would take again.
+    """
+    try:
+        data = json.dumps(value, indent=1, allow_nan=False).encode("ascii") + b"\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ContractError(f"it cannot be written as JSON: {error}") from None
+    if len(data) > _MAX_JSON_BYTES:
+        raise ContractError(f"it is larger than {_MAX_JSON_BYTES} bytes")
+    parse_json(data)
+    return data
 
 
 def _listed_files(manifest: Any) -> dict[str, tuple[str, int]]:
@@ -144,9 +215,9 @@ def _write_file(path: Path, content: bytes | Callable[[BinaryIO], None]) -> dict
 
 def _matches(path: Path, digest: str, size: int) -> bool:
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return os.fstat(file.fileno()).st_size == size and hashlib.file_digest(file, "sha256").hexdigest() == digest
-    except OSError:
+    except (ContractError, OSError):
         return False
 
 
@@ -155,6 +226,23 @@ def _is_regular(path: Path) -> bool:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
         return False
+
+
+def _rename(partial: Path, folder: Path, numbered: bool) -> Path:
+    asked = folder
+    names = (asked.with_name(f"{asked.name}-{n}") for n in itertools.count(2)) if numbered else iter(())
+    while True:
+        try:
+            # A rename would take the place of an empty folder, and onto others it fails: seen first, said by name.
+            if not os.path.lexists(folder):
+                os.rename(partial, folder)
+                return folder
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                raise
+        taken, folder = folder, next(names, folder)
+        if folder == taken:
+            raise FileExistsError(f"{printable(folder.name)} exists: a bundle is never overwritten")
 
 
 def _flush_folder(folder: Path) -> None:

@@ -24,5 +24,9 @@ def path_part(entry: Any) -> str:
         value = entry.idx
     elif isinstance(entry, DictKey | FlattenedIndexKey):
         value = entry.key
-    text = str(value)
+    try:
+        text = str(value)
+    except ValueError:
+        # An int of more digits than Python turns to decimal text.
+        text = hex(value) if isinstance(value, int) else type(value).__name__
     return text.replace("~", "~0").replace("/", "~1")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from firstnan import ContractError, IncidentObservations, IncidentReport, TrainingIncidentContract, TrainingRunEvidence
+from firstnan import STAGES, ContractError, IncidentObservations, IncidentReport, TrainingIncidentContract, TrainingRunEvidence
 from firstnan.jax.history import StepSummary
 from firstnan.jax.tally import Tally
+from firstnan.printable import printable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult:
     """How a run ended. `state` is always the last good one: no update of a held or refused step is in it.
 
@@ -23,7 +25,7 @@ class RunResult:
     is this process's own, and may have found nothing.
     """
 
-    state: Any = field(repr=False)
+    state: Any
     steps: int
     next_step: int
     held: bool
@@ -31,15 +33,23 @@ class RunResult:
     report: IncidentReport | None
     evidence: TrainingRunEvidence | None
     contract: TrainingIncidentContract | None
-    history: tuple[StepSummary, ...] = field(repr=False)
+    history: tuple[StepSummary, ...]
     bad_step: int | None = None
     bad_batch: int | None = None
-    counts: Tally | None = field(default=None, repr=False)
-    observations: IncidentObservations | None = field(default=None, repr=False)
+    counts: Tally | None = None
+    observations: IncidentObservations | None = None
     bundle: Path | None = None
     reproduced: bool | None = None
     held_by: tuple[int, ...] = ()
-    _rest: Callable[[dict[str, Any]], RunResult] | None = field(default=None, repr=False, compare=False)
+    _rest: Callable[[dict[str, Any]], RunResult] | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        stage = None if self.report is None else self.report.earliest_nonfinite_stage
+        shown: dict[str, object] = {"steps": self.steps, "next_step": self.next_step, "held": self.held}
+        shown |= {"interrupted": True} if self.interrupted else {}
+        if self.bad_step is not None:
+            shown |= {"bad_step": self.bad_step, "bad_batch": self.bad_batch, "stage": stage, "bundle": str(self.bundle)}
+        return f"RunResult({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def restart(self, **changes: Any) -> RunResult:
         """Goes on from the last good step, without the bad batch, on the batches that remain.
@@ -66,10 +76,11 @@ class StepRefused(ContractError):
 
 def step_refused(step_id: int, refusal: ContractError, result: RunResult) -> StepRefused:
     """The error of a refused step, with the facts of the refusal that it comes from."""
-    kept = f"; what was measured is in {result.bundle.name}" if result.bundle else ""
+    kept = f"; what was measured is in {printable(str(result.bundle))}" if result.bundle else ""
+    words = re.sub(r"/stages/([0-4])\b", lambda found: f"stage {STAGES[int(found[1])]}", str(refusal))
     known = ("kind", "layer", "pointer", "bound", "record", "offset")
     facts = {name: getattr(refusal, name) for name in known}
-    error = StepRefused(f"step {step_id} was refused: {refusal}{kept}", **facts)
+    error = StepRefused(f"step {step_id} was refused: {words}{kept}", **facts)
     error.__cause__ = refusal
     error.result = result
     return error

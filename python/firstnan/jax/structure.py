@@ -1,15 +1,16 @@
 """Pytrees as plain data: leaves as tensors and numbers, containers as a list of nodes. No pickle, no code.
 
 A tree is rebuilt in one of two ways. From a template (`like=`), any pytree at all: its leaves are matched by path. By
-itself, a tree of dict, OrderedDict, list, tuple, None, NamedTuples and dataclasses: a class is looked up by its name
-among the modules already imported, so that opening a stranger's bundle runs nothing of the stranger's choosing.
+itself, a tree of dict, OrderedDict, list, tuple, None, NamedTuples and dataclasses registered with JAX: a class is
+looked up by its name among the modules already imported, so that opening a stranger's bundle runs nothing of the
+stranger's choosing (`savedclasses`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import sys
+import itertools
+import re
 from collections import OrderedDict
 from typing import Any, Final
 
@@ -20,9 +21,16 @@ import numpy as np
 from firstnan import ContractError
 from firstnan.jax.formats import numpy_dtype
 from firstnan.jax.paths import leaf_path
+from firstnan.jax.savedclasses import build_dataclass, build_namedtuple
+from firstnan.jax.savedform import check_saved_tree, is_plain_key, is_plain_static
 from firstnan.jax.tensorfile import Array
+from firstnan.jax.tensorheader import MAX_AXES, is_shape, stored_form
+from firstnan.printable import printable
 
 _PYTHON_VALUES: Final = {"bool": bool, "int": int, "float": float, "complex": complex, "str": str}
+_NUMBERED: Final = re.compile(r".*#[0-9]+", re.DOTALL | re.ASCII)
+_DECIMAL_BITS: Final = 2_000  # within the 640 digits that Python turns to text and back whatever its limit is set to
+_MAX_INT_BITS: Final = 1 << 20
 
 
 def pack(tree: Any) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -40,42 +48,58 @@ def pack(tree: Any) -> tuple[dict[str, Any], dict[str, Array]]:
         name = leaf_path(path)
         description, tensor = _describe_leaf(leaf, name)
         if tensor is not None:
-            key = name or "."
-            if key in tensors or key == "__metadata__":
-                key = f"{key}#{len(leaves)}"
+            key = _tensor_name(name, len(leaves), tensors)
             description["tensor"] = key
             tensors[key] = tensor
         leaves.append({"path": name} | description)
-    nodes: list[dict[str, Any]] = []
-    _add_nodes(tree, nodes, iter(range(len(leaves))))
-    return {"leaves": leaves, "nodes": nodes}, tensors
+    return {"leaves": leaves, "nodes": _describe_nodes(tree)}, tensors
 
 
-def unpack(structure: dict[str, Any], tensors: dict[str, Array], *, like: Any = None, import_types: bool = False) -> Any:
+def _tensor_name(path: str, number: int, taken: dict[str, Array]) -> str:
+    """A name in the tensor file for the leaf of that number: its path (`.` for the root), numbered where it must be.
+
+    No two leaves get the same. A name that ends in `#` and digits was numbered, since a path that ends so is numbered
+    too; after its last `#` stands the leaf's number, which no other leaf has. A name that does not end so is a path
+    that was not taken.
+    """
+    name = path or "."
+    if name in taken or name == "__metadata__" or _NUMBERED.fullmatch(name):
+        return f"{name}#{number}"
+    return name
+
+
+def unpack(
+    structure: Any,
+    tensors: dict[str, Array],
+    *,
+    like: Any = None,
+    import_types: bool = False,
+    place: str = "the saved tree: ",
+) -> Any:
     """The pytree that `pack` took apart.
 
     Args:
-        structure: what `pack` gave.
+        structure: what `pack` gave; a stranger's JSON value is checked whole before anything is made of it.
         tensors: what `pack` gave, as read back.
         like: a pytree of the same paths, of arrays or `jax.ShapeDtypeStruct`s; its containers are used, and the
             sharding of its JAX arrays.
         import_types: import the modules that the structure names. It runs their code: for bundles you trust.
+        place: begins the message about a damaged field, as its file and the pointer to `structure`.
 
     Raises:
         ContractError: the structure is damaged, does not match `like`, or has a part that only `like` can rebuild.
     """
-    try:
-        if like is not None:
-            return _fill_template(structure["leaves"], tensors, like)
-        leaves = [_restore_leaf(leaf, tensors) for leaf in structure["leaves"]]
-        return _build_nodes(structure["nodes"], leaves, import_types)
-    except ContractError:
-        raise
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError, OverflowError) as error:
-        raise ContractError(f"the structure of the saved tree is damaged ({type(error).__name__})") from None
+    forms = {name: stored_form(tensor.dtype.name, tensor.shape) for name, tensor in tensors.items()}
+    check_saved_tree(structure, forms, place)
+    if like is not None:
+        return _fill_template(structure["leaves"], tensors, like)
+    leaves = [_restore_leaf(leaf, tensors) for leaf in structure["leaves"]]
+    return _build_nodes(structure["nodes"], leaves, import_types)
 
 
 def _describe_leaf(leaf: Any, path: str) -> tuple[dict[str, Any], Array | None]:
+    if isinstance(leaf, jax.Array | np.ndarray) and not is_shape([*leaf.shape]):
+        return {"kind": "absent", "reason": f"an array of more than {MAX_AXES} axes has no portable form"}, None
     if isinstance(leaf, jax.Array):
         if leaf.is_deleted():
             raise ContractError(f"leaf {path!r} was donated to a computation, so its bytes are gone")
@@ -96,6 +120,10 @@ def _describe_leaf(leaf: Any, path: str) -> tuple[dict[str, Any], Array | None]:
     name = type(leaf).__name__
     if type(leaf) is float:
         return {"kind": "python", "type": name, "value": leaf.hex()}, None
+    if type(leaf) is int and leaf.bit_length() > _DECIMAL_BITS:
+        if leaf.bit_length() > _MAX_INT_BITS:
+            return {"kind": "absent", "reason": f"an int of more than {_MAX_INT_BITS} bits has no portable form"}, None
+        return {"kind": "python", "type": name, "value": hex(leaf)}, None
     if type(leaf) is _PYTHON_VALUES.get(name):
         return {"kind": "python", "type": name, "value": str(leaf)}, None
     return {"kind": "absent", "reason": f"a {name} has no portable form"}, None
@@ -122,7 +150,12 @@ def _restore_leaf(leaf: dict[str, Any], tensors: dict[str, Array]) -> Any:
         return _Absent(leaf["path"], leaf["reason"])
     tensor = tensors[leaf["tensor"]]
     if kind == "key":
-        return jax.random.wrap_key_data(jnp.asarray(tensor), impl=leaf["impl"])
+        try:
+            return jax.random.wrap_key_data(jnp.asarray(tensor), impl=leaf["impl"])
+        except (ValueError, TypeError):
+            raise ContractError(
+                f"leaf {leaf['path']!r} is a key of {printable(leaf['impl'])}: JAX has no such keys of that many words"
+            ) from None
     dtype = numpy_dtype(leaf["dtype"])
     if tensor.dtype != dtype:
         tensor = tensor.view(dtype)
@@ -131,8 +164,6 @@ def _restore_leaf(leaf: dict[str, Any], tensors: dict[str, Array]) -> Any:
         return array
     if kind == "scalar":
         return array[()]
-    if kind != "jax":
-        raise KeyError(kind)
     restored = jnp.asarray(array.item()) if leaf["weak_type"] and not leaf["shape"] else jnp.asarray(array)
     restored = restored if restored.dtype == dtype else jnp.asarray(array)
     if restored.dtype != dtype:
@@ -143,6 +174,8 @@ def _restore_leaf(leaf: dict[str, Any], tensors: dict[str, Array]) -> Any:
 def _python_value(name: str, text: str) -> Any:
     if name == "float":
         return float.fromhex(text)
+    if name == "int":
+        return int(text, 16 if "x" in text else 10)
     return text == "True" if name == "bool" else _PYTHON_VALUES[name](text)
 
 
@@ -169,7 +202,7 @@ def _fill_template(leaves: list[dict[str, Any]], tensors: dict[str, Array], like
 def _fit(leaf: Any, wanted: Any, path: str) -> Any:
     if isinstance(leaf, _Absent):
         if isinstance(wanted, jax.ShapeDtypeStruct):
-            raise ContractError(f"leaf {path!r} is not in the bundle ({leaf.reason}) and `like` has no value for it")
+            raise ContractError(f"leaf {path!r} is not in the bundle ({printable(leaf.reason)}) and `like` has no value for it")
         return wanted
     form = (np.shape(leaf), getattr(leaf, "dtype", None))
     if hasattr(wanted, "dtype") and form != (np.shape(wanted), wanted.dtype):
@@ -177,17 +210,22 @@ def _fit(leaf: Any, wanted: Any, path: str) -> Any:
     return jax.device_put(leaf, wanted.sharding) if isinstance(wanted, jax.Array) else leaf
 
 
-def _add_nodes(tree: Any, nodes: list[dict[str, Any]], leaf_numbers: Any) -> int:
-    number = len(nodes)
-    node: dict[str, Any] = {}
-    nodes.append(node)
-    children = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda part: part is not tree)[0]
-    if len(children) == 1 and children[0][0] == ():
-        node |= {"kind": "leaf", "leaf": next(leaf_numbers)}
-        return number
-    node |= _describe_container(tree, [path[0] for path, _ in children])
-    node["children"] = [_add_nodes(child, nodes, leaf_numbers) for _, child in children]
-    return number
+def _describe_nodes(tree: Any) -> list[dict[str, Any]]:
+    """The containers and leaves in the order of a walk, parents first; a stack of our own, as deep as JAX can flatten."""
+    nodes: list[dict[str, Any]] = []
+    leaves = itertools.count()
+    waiting: list[tuple[Any, list[int]]] = [(tree, [])]
+    while waiting:
+        part, siblings = waiting.pop()
+        siblings.append(len(nodes))
+        children = jax.tree_util.tree_flatten_with_path(part, is_leaf=lambda inner, part=part: inner is not part)[0]
+        if len(children) == 1 and children[0][0] == ():
+            nodes.append({"kind": "leaf", "leaf": next(leaves)})
+            continue
+        numbers: list[int] = []
+        nodes.append(_describe_container(part, [path[0] for path, _ in children]) | {"children": numbers})
+        waiting += [(child, numbers) for _, child in reversed(children)]
+    return nodes
 
 
 def _describe_container(tree: Any, keys: list[Any]) -> dict[str, Any]:
@@ -198,17 +236,19 @@ def _describe_container(tree: Any, keys: list[Any]) -> dict[str, Any]:
         return {"kind": kind.__name__}
     if kind is dict or kind is OrderedDict:
         names = [key.key for key in keys]
-        if all(type(name) in (str, int, bool) for name in names):
+        if all(map(is_plain_key, names)):
             return {"kind": "dict" if kind is dict else "ordered_dict", "keys": names, "order": list(tree)}
     name = f"{kind.__module__}:{kind.__qualname__}"
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return {"kind": "namedtuple", "type": name, "fields": [*tree._fields]}
-    if dataclasses.is_dataclass(kind) and all(isinstance(key, jax.tree_util.GetAttrKey) for key in keys):
-        names = [key.name for key in keys]
-        fields = {field.name for field in dataclasses.fields(kind)}
-        static = {field: getattr(tree, field, ...) for field in sorted(fields.difference(names))}
-        if fields.issuperset(names) and all(type(value) in (str, int, bool, type(None)) for value in static.values()):
-            return {"kind": "dataclass", "type": name, "fields": names, "static": static}
+    fields = [key.name for key in keys if isinstance(key, jax.tree_util.GetAttrKey)]
+    if len(fields) < len(keys):
+        return {"kind": "opaque", "type": name}
+    if isinstance(tree, tuple) and [*getattr(tree, "_fields", ())] == fields:
+        return {"kind": "namedtuple", "type": name, "fields": fields}
+    if dataclasses.is_dataclass(kind):
+        declared = {field.name for field in dataclasses.fields(kind)}
+        static = {field: getattr(tree, field, ...) for field in sorted(declared.difference(fields))}
+        if declared.issuperset(fields) and is_plain_static(static):
+            return {"kind": "dataclass", "type": name, "fields": fields, "static": static}
     return {"kind": "opaque", "type": name}
 
 
@@ -218,14 +258,12 @@ def _build_nodes(nodes: list[dict[str, Any]], leaves: list[Any], import_types: b
         node = nodes[number]
         if node["kind"] == "leaf":
             built[number] = leaves[node["leaf"]]
-            if isinstance(absent := built[number], _Absent):
-                raise ContractError(f"leaf {absent.path!r} is not in the bundle ({absent.reason}): give `like`")
+            absent = built[number]
+            if type(absent) is _Absent:
+                raise ContractError(f"leaf {absent.path!r} is not in the bundle ({printable(absent.reason)}): give `like`")
             continue
-        # A child stands after its parent and is taken once, so no cycle can be written down.
         children = [built.pop(child) for child in node["children"]]
         built[number] = _build_container(node, children, import_types)
-    if set(built) != {0}:
-        raise KeyError
     return built[0]
 
 
@@ -239,33 +277,9 @@ def _build_container(node: dict[str, Any], children: list[Any], import_types: bo
         items = dict(zip(node["keys"], children, strict=True))
         ordered = {key: items[key] for key in node["order"]}
         return ordered if kind == "dict" else OrderedDict(ordered)
+    name = node["type"]
     if kind == "opaque":
-        raise ContractError(f"the saved tree has a {node['type']}, which only a template rebuilds: give `like`")
-    cls = _find_class(node["type"], import_types)
+        raise ContractError(f"the saved tree has a {printable(name)}, which only a template rebuilds: give `like`")
     if kind == "namedtuple":
-        if not (issubclass(cls, tuple) and list(getattr(cls, "_fields", ())) == node["fields"]):
-            raise ContractError(f"{node['type']} is no longer a NamedTuple of the same fields: give `like`")
-        return tuple.__new__(cls, children)
-    values = dict(zip(node["fields"], children, strict=True)) | node["static"]
-    if kind != "dataclass" or not dataclasses.is_dataclass(cls):
-        raise KeyError(kind)
-    if {field.name for field in dataclasses.fields(cls)} != set(values):
-        raise ContractError(f"{node['type']} no longer has the same fields: give `like`")
-    # As JAX's own unflattening may: no __init__ of the class runs on values from a file.
-    instance = object.__new__(cls)
-    for name, value in values.items():
-        object.__setattr__(instance, name, value)
-    return instance
-
-
-def _find_class(name: str, import_types: bool) -> type:
-    module_name, _, qualname = name.partition(":")
-    module = importlib.import_module(module_name) if import_types else sys.modules.get(module_name)
-    if module is None:
-        raise ContractError(f"the saved tree has a {name}: import {module_name} first, or give `like`")
-    found: Any = module
-    for part in qualname.split("."):
-        found = getattr(found, part, None)
-    if not isinstance(found, type):
-        raise ContractError(f"the saved tree has a {name}, which {module_name} does not define: give `like`")
-    return found
+        return build_namedtuple(name, node["fields"], children, import_types)
+    return build_dataclass(name, dict(zip(node["fields"], children, strict=True)) | node["static"], import_types)

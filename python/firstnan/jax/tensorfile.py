@@ -1,44 +1,22 @@
-"""The safetensors file format: an 8-byte little-endian header length, a JSON header, then the tensors' bytes.
+"""The safetensors file format, written and read: header as in `tensorheader`, then the tensors' bytes.
 
-Written and read here, since it is forty lines and a bundle then opens with numpy alone. A dtype that the format has no
-name for is stored as its raw bytes, U8 with one more axis; the caller keeps its true name.
+Ours, since it is forty lines and a bundle then opens with numpy alone. A dtype that the format has no name for is
+stored as its raw bytes, U8 with one more axis; the caller keeps its true name.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from firstnan import ContractError
 from firstnan.jax.formats import numpy_dtype
-
-_MAX_HEADER_BYTES: Final = 100_000_000  # the format's own limit
-
-_NAMES: Final = {
-    "bool": "BOOL",
-    "uint8": "U8",
-    "int8": "I8",
-    "uint16": "U16",
-    "int16": "I16",
-    "uint32": "U32",
-    "int32": "I32",
-    "uint64": "U64",
-    "int64": "I64",
-    "float16": "F16",
-    "bfloat16": "BF16",
-    "float32": "F32",
-    "float64": "F64",
-    "complex64": "C64",
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e5m2": "F8_E5M2",
-    "float8_e8m0fnu": "F8_E8M0",
-}
-_DTYPES: Final = {stored: name for name, stored in _NAMES.items()}
+from firstnan.jax.manifest import open_regular
+from firstnan.jax.tensorheader import DTYPE_OF, read_header, stored_form
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -50,9 +28,8 @@ def write_tensors(file: BinaryIO, tensors: dict[str, Array]) -> None:
     offset = 0
     for name, tensor in tensors.items():
         raw = np.ascontiguousarray(tensor.astype(tensor.dtype.newbyteorder("<"), copy=False))
-        stored = _NAMES.get(tensor.dtype.name)
-        shape = [*tensor.shape] if stored else [*tensor.shape, tensor.dtype.itemsize]
-        header[name] = {"dtype": stored or "U8", "shape": shape, "data_offsets": [offset, offset + raw.nbytes]}
+        stored, shape = stored_form(tensor.dtype.name, tensor.shape)
+        header[name] = {"dtype": stored, "shape": [*shape], "data_offsets": [offset, offset + raw.nbytes]}
         buffers.append(raw.reshape(-1).view(np.uint8))
         offset += raw.nbytes
     text = json.dumps(header, separators=(",", ":")).encode("ascii")
@@ -66,36 +43,14 @@ def read_tensors(path: Path) -> dict[str, Array]:
     """Reads every tensor of a file, checked against the file's size before anything is allocated.
 
     Raises:
-        ContractError: the file is no such file, or is cut.
+        ContractError: the file is no such file, or is cut; names the file and the field.
         OSError: it cannot be read.
     """
-    size = os.stat(path).st_size
-    with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if length > min(_MAX_HEADER_BYTES, size - 8):
-            raise ContractError(f"{path.name}: the header is longer than the file")
-        try:
-            header = json.loads(file.read(length))
-            entries = sorted(((name, *_entry(value)) for name, value in header.items()), key=lambda entry: entry[3:])
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise ContractError(f"{path.name}: the header is not one of safetensors") from None
+    with open_regular(path) as file:
         tensors: dict[str, Array] = {}
-        expected = 0
-        for name, dtype, shape, start, end in entries:
-            if start != expected or end - start != math.prod(shape) * dtype.itemsize or end > size - 8 - length:
-                raise ContractError(f"{path.name}: the bytes of a tensor are not where the header says")
-            expected = end
-            tensors[name] = np.frombuffer(bytearray(file.read(end - start)), dtype).reshape(shape)
-        if expected != size - 8 - length:
-            raise ContractError(f"{path.name}: there are bytes that belong to no tensor")
+        for name, entry in read_header(file, os.fstat(file.fileno()).st_size, path.name).items():
+            buffer = bytearray(entry.end - entry.start)
+            if file.readinto(buffer) != len(buffer):
+                raise ContractError(f"{path.name}: the file was cut while it was read")
+            tensors[name] = np.frombuffer(buffer, numpy_dtype(DTYPE_OF[entry.dtype])).reshape(entry.shape)
     return tensors
-
-
-def _entry(value: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
-    shape, (start, end) = value["shape"], value["data_offsets"]
-    if any(type(x) is not int or x < 0 for x in (*shape, start, end)):
-        raise ValueError
-    # What numpy cannot make, even without elements, must not get as far as numpy.
-    if len(shape) > 32 or math.prod(max(1, extent) for extent in shape) >= 1 << 60:
-        raise ValueError
-    return numpy_dtype(_DTYPES[value["dtype"]]), tuple(shape), start, end

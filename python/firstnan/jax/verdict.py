@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from firstnan import (
     ContractError,
@@ -19,8 +18,8 @@ from firstnan import (
 )
 from firstnan.jax.counts import StageCounts
 from firstnan.jax.evidence import capture
-from firstnan.jax.formats import FORMATS, INTEGERS
 from firstnan.jax.history import StepSummary
+from firstnan.jax.outcome import as_float, real_scalars
 from firstnan.jax.policy import Triaged, apply_policy
 from firstnan.jax.tally import Tally
 
@@ -75,16 +74,26 @@ def judge(
 
     `skips` is how many steps in a row were skipped before the window.
     """
-    fetched = jax.device_get([(taken.counts.data, _scalars(taken.aux)) for taken in window])
     verdicts: list[Verdict] = []
-    for taken, (data, scalars) in zip(window, fetched, strict=True):
+    for taken, (data, scalars) in zip(window, _fetched(window), strict=True):
         tally = replace(taken.counts, data=data).to_host()
-        verdict = _judge_one(taken, tally, {name: float(x) for name, x in scalars.items()}, contract, policy)
+        verdict = _judge_one(taken, tally, {name: as_float(x) for name, x in scalars.items()}, contract, policy)
         skips = skips + 1 if verdict.summary.metrics.get("skipped") else 0
         verdicts.append(replace(verdict, skips=skips, skipped=_may_be_skipped(verdict, skips, policy)))
         if not verdicts[-1].good:
             break
     return verdicts
+
+
+def _fetched(window: list[TakenStep]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Counts and scalars of the steps. Where one fails on the device, those before it are still given."""
+    wanted = [(taken.counts.data, real_scalars(taken.aux)) for taken in window]
+    try:
+        yield from jax.device_get(wanted)
+    except GeneratorExit:
+        raise
+    except Exception:
+        yield from map(jax.device_get, wanted)
 
 
 def _may_be_skipped(verdict: Verdict, skips: int, policy: NonfinitePolicy | None) -> bool:
@@ -128,13 +137,3 @@ def _contract_for(
         batch_id=f"{contract.batch_id}-{taken.batch_index}",
         loss_scale=contract.loss_scale if scale is None else scale,
     )
-
-
-def _scalars(aux: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in aux.items() if _is_real_scalar(value)}
-
-
-def _is_real_scalar(value: Any) -> bool:
-    if isinstance(value, jax.Array | np.ndarray | np.generic):
-        return value.ndim == 0 and (value.dtype.name in FORMATS or value.dtype.name in INTEGERS)
-    return isinstance(value, bool | int | float)
