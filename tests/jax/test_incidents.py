@@ -1,5 +1,6 @@
 """Public incidents: the stage, the leaf and the observations that each must have, and silence where nothing is wrong."""
 
+import json
 from dataclasses import replace
 
 import incidents
@@ -187,3 +188,22 @@ def test_apply_if_finite_leaves_parameters_and_state_bit_for_bit(contract, tmp_p
     policy = replace(incidents.declared(skips=2, may_change=counters), roles=(RoleOfLeaves(LeafRole.PARAMETERS, "params"),))
     result = run(step, state, batches, contract=contract, bundle_dir=tmp_path, policy=policy)
     assert (result.held, result.steps, int(result.state["optimizer"].total_notfinite)) == (False, 3, 1)
+
+
+def test_the_command_and_the_page_show_what_was_observed(contract, tmp_path, capsys):
+    from firstnan.cli import main
+    from firstnan.report.observed import SAID
+
+    case = incidents.e8_nan_in_a_frozen_leaf()
+    result = run(case.step(), case.state(), case.batches, contract=contract, bundle_dir=tmp_path, policy=case.policy)
+    assert main(["triage", str(result.bundle)]) == 0
+    text = capsys.readouterr().out
+    assert "present_on_entry" in text
+    assert "params/frozen" in text
+    assert main(["triage", str(result.bundle), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["observations"]["observations"]
+    assert {one["word"] for one in told} == words(result)
+    assert main(["report", str(result.bundle)]) == 0
+    page = capsys.readouterr().out
+    assert SAID[ObservationWord.PRESENT_ON_ENTRY] in page
+    assert set(SAID) == set(ObservationWord)

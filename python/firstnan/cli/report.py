@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
             counts=bundle.counts,
             history=bundle.history,
             reproduced=bundle.incident.reproduced,
+            observations=bundle.observations,
         ).encode("utf-8")
     except ContractError as error:
         raise Refused(error, arguments.bundle) from None

@@ -15,7 +15,7 @@ from firstnan.cli.incident import Incident, read_incident
 from firstnan.cli.output import CAUSE, count, magnitude, say, say_json, say_table
 from firstnan.cli.refusal import Refused
 from firstnan.errors import ContractError
-from firstnan.records import IncidentReport, StageTelemetry
+from firstnan.records import IncidentObservation, IncidentReport, StageTelemetry
 from firstnan.triage import triage_training_incident
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def document(incident: Incident, report: IncidentReport) -> dict[str, Any]:
         "leaves": None if bundle is None else [leaf.to_json() for leaf in leaves_of(bundle, stage)],
         "report_json_equals_verdict": None if bundle is None else incident.told == report,
         "reproduced": None if bundle is None else bundle.incident.reproduced,
+        "observations": None if bundle is None or bundle.observations is None else asdict(bundle.observations),
         "statement": CAUSE,
     }
 
@@ -83,6 +84,8 @@ def show(incident: Incident, report: IncidentReport) -> None:
             say(f"replay          running the step again {again}")
         if stage is not None:
             show_leaves(stage, leaves_of(incident.bundle, stage))
+        if incident.bundle.observations is not None:
+            show_observations(incident.bundle.observations.observations)
     say()
     say(CAUSE)
 
@@ -119,6 +122,23 @@ def show_leaves(stage: str, leaves: Sequence[LeafCount]) -> None:
     )
     if len(leaves) > SHOWN_LEAVES:
         say(f"and {count(len(leaves) - SHOWN_LEAVES)} more: --json has all of them")
+
+
+def show_observations(observations: Sequence[IncidentObservation]) -> None:
+    """What the evidence supports beside the verdict; docs/records.md has the words."""
+    shown = observations[:SHOWN_LEAVES]
+    say()
+    say("observed beside the verdict:")
+    say()
+    say_table(["observation", "about", "leaf", "elements"], list(map(observation_row, shown)), numbers={"elements"})
+    if len(observations) > SHOWN_LEAVES:
+        say(f"and {count(len(observations) - SHOWN_LEAVES)} more: --json has all of them")
+
+
+def observation_row(observed: IncidentObservation) -> list[str]:
+    about = observed.stage or (observed.role.value if observed.role else "-")
+    leaf = "-" if observed.path is None else observed.path or "."
+    return [observed.word.value, about, leaf, "-" if observed.elements is None else count(observed.elements)]
 
 
 def leaf_row(leaf: LeafCount) -> list[str]:

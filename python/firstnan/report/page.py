@@ -7,10 +7,18 @@ from importlib import resources
 from xml.etree.ElementTree import Element
 
 from firstnan._core import __version__
-from firstnan.records import STAGES, IncidentReport, StageTelemetry, TrainingIncidentContract, TrainingRunEvidence
+from firstnan.records import (
+    STAGES,
+    IncidentObservations,
+    IncidentReport,
+    StageTelemetry,
+    TrainingIncidentContract,
+    TrainingRunEvidence,
+)
 from firstnan.report.chart import MAX_STEPS, magnitude_chart
 from firstnan.report.markup import Child, html_text, node, stylesheet
 from firstnan.report.measured import Counts, Leaf, Step
+from firstnan.report.observed import observed
 from firstnan.report.parts import command, facts, scrolling, section, table
 
 MAX_LEAVES = 200
@@ -42,6 +50,7 @@ def render(
     history: Sequence[Step] = (),
     *,
     reproduced: bool | None = None,
+    observations: IncidentObservations | None = None,
 ) -> str:
     """The page as text. It depends on the arguments alone: no clock, no file of the machine, no network.
 
@@ -52,6 +61,7 @@ def render(
         counts: of every leaf of the step; those of the first non-finite stage are shown.
         history: the last steps, this one at the end.
         reproduced: whether running the step again gave the same counts; None where it was not tried.
+        observations: what was observed beside the verdict.
     """
     stage = report.earliest_nonfinite_stage
     css = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
@@ -70,6 +80,7 @@ def render(
             "main",
             verdict(contract, evidence, report, reproduced),
             stages(evidence),
+            None if observations is None else observed(observations),
             magnitudes(history),
             None if stage is None or counts is None else leaf_table(stage, counts),
             scope(contract),
