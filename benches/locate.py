@@ -88,7 +88,12 @@ def _step_and_arguments():  # type: ignore[no-untyped-def]
         return jax.random.normal(next(keys), shape) * 0.02
 
     layers = [
-        {"qkv": matrix(WIDTH, 3 * WIDTH), "out": matrix(WIDTH, WIDTH), "up": matrix(WIDTH, 4 * WIDTH), "down": matrix(4 * WIDTH, WIDTH)}
+        {
+            "qkv": matrix(WIDTH, 3 * WIDTH),
+            "out": matrix(WIDTH, WIDTH),
+            "up": matrix(WIDTH, 4 * WIDTH),
+            "down": matrix(4 * WIDTH, WIDTH),
+        }
         for _ in range(LAYERS)
     ]
     params = {"table": matrix(VOCABULARY, WIDTH).at[0].set(0), "scale": jnp.ones(VOCABULARY).at[0].set(0), "layers": layers}
@@ -110,7 +115,8 @@ def _run(what: str) -> None:
                 jax.block_until_ready(step(*arguments))
         else:
             found = locate(step, *arguments)
-            assert found.first_nan is not None and found.first_nan.primitive == "div", found
+            assert found.first_nan is not None, found
+            assert found.first_nan.primitive == "div", found
         times.append(time.perf_counter() - start)
     print(*times, _peak())
 

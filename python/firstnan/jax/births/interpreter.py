@@ -7,7 +7,6 @@ from itertools import count, islice
 from typing import Any
 
 import jax
-import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
 
 from firstnan.jax.births.cells import Cell, Scope, Site

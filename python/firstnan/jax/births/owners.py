@@ -80,7 +80,7 @@ def own_made(eqn: JaxprEqn, ins: Sequence[Cell], out: Cell, trail: Trail) -> Non
     by_element = eqn.primitive.name in ELEMENTWISE and not _all_alike(eqn, ins, out)
     owners = {kind: (_by_element if by_element else _as_one)(kind, eqn, ins, out, trail) for kind in _kinds(out)}
     if len(owners) == 1:
-        out.own(*owners.values(), trail.links)
+        out.own(next(iter(owners.values())), trail.links)
         return
     out.own(np.where(out.mask("nan"), owners["nan"], np.where(out.mask("inf"), owners["inf"], np.int32(0))), trail.links)
 
