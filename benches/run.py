@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parent.parent / "tests")]
 import core  # noqa: E402
 import footprint  # noqa: E402
+import locate  # noqa: E402
 
 
 def machine() -> str:
@@ -47,9 +48,13 @@ def main() -> int:
     print(f"\nimport firstnan           {import_ms:8.0f} ms    target   100{'' if import_ms < 100 else '  MISSED'}")
     if peak is not None:
         print(f"decoding 64 KiB, at most  {peak / 1024:8.0f} KiB   target  1024{'' if peak <= 1 << 20 else '  MISSED'}")
+    births = locate.measured()
+    print(f"locate / eager step       {births.ratio:8.1f} x     target    10{'' if births.ratio < locate.TARGET else '  MISSED'}"
+          f"   (first run of each {births.first_ratio:.1f} x)")
     if arguments.json:
         everything = {"machine": machine(), "comparisons": [asdict(result) for result in results],
-                      "import_firstnan_ms": import_ms, "decode_64_kib_peak_bytes": peak}
+                      "import_firstnan_ms": import_ms, "decode_64_kib_peak_bytes": peak,
+                      "locate": asdict(births)}
         arguments.json.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
     return 0
 

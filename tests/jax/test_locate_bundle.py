@@ -17,6 +17,10 @@ other = steps.make_step(SCENARIO._replace(loss=lambda w, batch: (batch[0].sum() 
 number = 1
 
 
+def alone(state):
+    return state
+
+
 def broken(state, batch):
     raise RuntimeError("secret")
 """
@@ -27,6 +31,8 @@ def place(tmp_path_factory, contract):
     """A working directory with the user's module, and the bundle of a held step."""
     place = tmp_path_factory.mktemp("locate")
     (place / "norm_training.py").write_text(TRAINING)
+    (place / "failing.py").write_text("1 / 0\n")
+    (place / "needing.py").write_text("import absent_dependency\n")
     scenario = SCENARIOS["norm_at_zero"]()
     result = run(make_step(scenario), initial(scenario), scenario.batches, contract=contract, bundle_dir=place)
     result.bundle.rename(place / "incident")
@@ -73,10 +79,13 @@ def test_another_step_does_not_reproduce_it(located):
     ("step", "words"),
     [
         ("norm_training", "MODULE:FUNCTION"),
-        ("norm_training:absent", "cannot be imported: AttributeError"),
-        ("absent:step", "cannot be imported: ModuleNotFoundError"),
+        ("norm_training:absent", "norm_training has no absent"),
+        ("absent:step", "there is no module absent"),
         ("norm_training:number", "is no function"),
-        ("norm_training:broken", "raised RuntimeError"),
+        ("norm_training:alone", "does not take two arguments"),
+        ("failing:step", "importing failing raised ZeroDivisionError at "),
+        ("needing:step", "importing needing raised ModuleNotFoundError at "),
+        ("norm_training:broken", "raised RuntimeError on the state and batch of the bundle at "),
     ],
 )
 def test_a_step_that_cannot_be_run(located, step, words):
@@ -84,3 +93,34 @@ def test_a_step_that_cannot_be_run(located, step, words):
     assert (code, text) == (2, "")
     assert words in complaint
     assert "secret" not in complaint
+
+
+SCRIPT = """from typing import Any, NamedTuple
+import sys
+import steps
+from firstnan.jax import run
+
+class Batch(NamedTuple):
+    x: Any
+    y: Any
+
+SCENARIO = steps.SCENARIOS["norm_at_zero"]()
+step = steps.make_step(SCENARIO)
+
+def go(contract, place):
+    batches = [Batch(*batch) for batch in SCENARIO.batches]
+    run(step, steps.initial(SCENARIO), batches, contract=contract, bundle_dir=place)
+"""
+
+
+def test_types_of_the_script_that_wrote_the_bundle(tmp_path, monkeypatch, capsys, contract):
+    (tmp_path / "script_with_types.py").write_text(SCRIPT)
+    ran = {"__name__": "__main__"}
+    exec(compile(SCRIPT, "script_with_types.py", "exec"), ran)
+    ran["go"](contract, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    ours = sys.modules["__main__"]
+    assert main(["locate", "incident-step-3", "--step", "script_with_types:step"]) == 0
+    assert "first Inf: div, " in capsys.readouterr().out
+    assert sys.modules["__main__"] is ours

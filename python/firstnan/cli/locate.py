@@ -8,10 +8,13 @@ they need not be. The exit code is 1 where they are not. Needs jax, and runs the
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import inspect
 import os
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from firstnan.cli.incident import read_bundle
@@ -31,12 +34,14 @@ def run(arguments: argparse.Namespace) -> int:
     from firstnan.jax.births.replay import replay
 
     try:
-        with waiting("running the step, equation by equation"):
+        with waiting("running the step, equation by equation"), main_is(arguments.step.partition(":")[0]):
             replayed = replay(bundle, step)
     except ContractError as error:
         raise Refused(error, arguments.bundle) from None
     except Exception as error:
-        raise Misuse(f"{arguments.step} raised {type(error).__name__} on the state and batch of the bundle") from error
+        wrong = arguments_differ(step)
+        what = wrong or f"raised {type(error).__name__} on the state and batch of the bundle{last_line(error)}"
+        raise Misuse(f"{arguments.step} {what}") from error
     located = replayed.located
     if arguments.json:
         differing = [leaf.to_json() for leaf in replayed.differing]
@@ -68,11 +73,46 @@ def imported(name: str) -> Callable[..., Any]:
         sys.path.insert(0, os.getcwd())
     try:
         found: Any = importlib.import_module(module_name)
-        for part in path.split("."):
-            found = getattr(found, part)
     except Exception as error:
-        raise Misuse(f"{name} cannot be imported: {type(error).__name__}") from error
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{module_name}.".startswith(f"{error.name}."):
+            raise Misuse(f"there is no module {error.name} here or installed: run this where its file is") from error
+        raise Misuse(f"importing {module_name} raised {type(error).__name__}{last_line(error)}") from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise Misuse(f"{module_name} has no {path}")
+        found = getattr(found, part)
     if not callable(found):
         raise Misuse(f"{name} is no function")
     function: Callable[..., Any] = found
     return function
+
+
+@contextlib.contextmanager
+def main_is(module_name: str) -> Iterator[None]:
+    """Lets saved types of `__main__` be found in a module: the script that wrote the bundle, imported under its name."""
+    ours = sys.modules["__main__"]
+    sys.modules["__main__"] = sys.modules[module_name]
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = ours
+
+
+def arguments_differ(step: Callable[..., Any]) -> str:
+    """What is wrong with the parameters of a step that cannot take a state and a batch; empty where it can."""
+    try:
+        inspect.signature(step).bind(None, None)
+    except TypeError:
+        return "does not take two arguments, the state and the batch"
+    except ValueError:
+        pass
+    return ""
+
+
+def last_line(error: BaseException) -> str:
+    """` at FILE:LINE`, the innermost one outside firstnan and the import system; empty where there is none."""
+    inside = (os.path.dirname(os.path.dirname(__file__)) + os.sep, "<frozen ")
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(inside)]
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" at {error.filename}:{error.lineno}"
+    return f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""

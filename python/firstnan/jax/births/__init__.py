@@ -2,6 +2,7 @@
 
 cells        a value with what is known of it: its flags, the arguments behind it, the equations its NaN or Inf came by
 owners       which elements of an equation's output come from which elements of its inputs, and which are born
+trail        the links of one equation: those of its inputs and those that it adds
 operands     what is kept of a birth's inputs and outputs
 interpreter  walks a jaxpr equation by equation over cells, into every call and loop
 stacking     elements of a scanned array, and the array of them

@@ -103,23 +103,37 @@ class Cell:
     """A value. `arguments` and `counted` are bit sets: the arguments it depends on, the counted leaves it tells of.
 
     A cell that depends on no argument is a constant of the program. `links` are those that its non-finite elements come
-    by, by number; `owners` says which of them each element does.
+    by, by number; `owner` says which of them all do, or `owners` which of them each does.
     """
 
-    __slots__ = ("_owners", "arguments", "counted", "has_inf", "has_nan", "links", "value")
+    __slots__ = ("_masks", "_owner", "_owners", "arguments", "counted", "every", "has_inf", "has_nan", "links", "value")
 
     def __init__(self, value: Any, arguments: int = 0, counted: int = 0) -> None:
         self.value = value
         self.arguments = arguments
         self.counted = counted
         self.links: dict[int, Link] = {}
+        self._owner: int | None = None
         self._owners: Any = None
+        self._masks: dict[Kind, Any] = {}
         self.has_nan = self.has_inf = False
+        self.every: Kind | None = None
+        """The kind that each element is, where one kind is everywhere: then no mask is kept, and none is looked at."""
         if is_inexact(value):
             host = np.asarray(value)
-            if not np.isfinite(host).all():
-                self.has_nan = bool(np.isnan(host).any())
-                self.has_inf = bool(np.isinf(host).any())
+            finite = np.isfinite(host)
+            if not finite.all():
+                self._look(host, finite)
+
+    def _look(self, host: Any, finite: Any) -> None:
+        nan = np.isnan(host)
+        nans, infs = int(np.count_nonzero(nan)), host.size - int(np.count_nonzero(finite))
+        infs -= nans
+        self.has_nan, self.has_inf = nans > 0, infs > 0
+        if nans == host.size or infs == host.size:
+            self.every = "nan" if nans else "inf"
+        elif nans:
+            self._masks["nan"] = nan
 
     @property
     def finite(self) -> bool:
@@ -128,27 +142,48 @@ class Cell:
     def has(self, kind: Kind) -> bool:
         return self.has_nan if kind == "nan" else self.has_inf
 
+    def mask(self, kind: Kind) -> Any:
+        """A boolean array of the value's shape: where it is NaN, or infinite. Not to be written to."""
+        if not self.has(kind) or self.every is not None:
+            return np.broadcast_to(self.has(kind), np.shape(self.value))
+        if kind not in self._masks:
+            # A complex element with a NaN part is NaN, whatever the other part is.
+            self._masks[kind] = np.isinf(np.asarray(self.value)) & ~self.mask("nan")
+        return self._masks[kind]
+
+    @property
+    def owner(self) -> int | None:
+        """The number that `owners` has at every non-finite element; None where it has different ones."""
+        if self._owner is None and self._owners is None and not (self.has_nan and self.has_inf and not self.arguments):
+            self._owner = NAN_CONSTANT if self.has_nan and not self.arguments else 0
+        return self._owner
+
     @property
     def owners(self) -> Any:
         """int32 of the value's shape: a link's number; 0 where finite, deliberate or come in; `NAN_CONSTANT`."""
         if self._owners is not None:
             return self._owners
-        owners = np.zeros(np.shape(self.value), np.int32)
-        if self.has_nan and not self.arguments:
-            owners[np.isnan(np.asarray(self.value))] = NAN_CONSTANT
-        return owners
+        if self.owner is None:
+            return np.where(self.mask("nan"), np.int32(NAN_CONSTANT), np.int32(0))
+        return np.where(self.mask("nan") | self.mask("inf"), np.int32(self.owner), np.int32(0))
 
     def own(self, owners: Any, links: Mapping[int, Link]) -> None:
-        """Says which links the elements come by; of those given, the ones that own an element are kept."""
-        self._owners = owners
-        present = np.flatnonzero(np.bincount(np.maximum(owners, 0).ravel()))
-        self.links = {number: links[number] for number in present.tolist() if number > 0}
+        """Says which links the elements come by, all by one number or each; of those given, the owning ones are kept."""
+        if isinstance(owners, int):
+            self._owner, self._owners = owners, None
+            self.links = {owners: links[owners]} if owners > 0 else {}
+            return
+        bad = owners if self.every is not None else owners[self.mask("nan") | self.mask("inf")]
+        lowest = min(int(bad.min()), 0)
+        present = (np.flatnonzero(np.bincount((bad - lowest).ravel())) + lowest).tolist()
+        self.links = {number: links[number] for number in present if number > 0}
+        self._owner, self._owners = (present[0], None) if len(present) == 1 else (None, owners)
 
     def part(self, value: Any, owners: Any) -> Cell:
         """A cell of some of this value's elements, or of all in another form, with the owners of each."""
         cell = Cell(value, self.arguments, self.counted)
         if not cell.finite:
-            cell.own(np.asarray(owners), self.links)
+            cell.own(owners if isinstance(owners, int) else np.asarray(owners), self.links)
         return cell
 
 

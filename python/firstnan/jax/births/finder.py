@@ -8,12 +8,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr
 
 from firstnan.jax.births.cells import Cell, Scope, is_inexact
 from firstnan.jax.births.findings import Entered, Located
 from firstnan.jax.births.interpreter import Walk, Where
-from firstnan.jax.births.operands import first_index, non_finite, operand
+from firstnan.jax.births.operands import first_index, operand
 from firstnan.jax.births.report import Reached, first_birth
 from firstnan.jax.counts import StageCounts
 from firstnan.jax.paths import leaf_path, path_part
@@ -39,14 +39,15 @@ def locate(step: Callable[..., Any], *args: Any) -> Located:
         if not is_alive(arg):
             raise ValueError(f"argument {name} was donated: give locate what it was before the step")
     with jax.debug_nans(False), jax.debug_infs(False):
-        traced = (step if isinstance(step, jax.stages.Wrapped) else jax.jit(step)).trace(*args)
+        jitted = step if isinstance(step, jax.stages.Wrapped) else jax.jit(step)
+        traced = jitted.trace(*args)
         leaves = [(_path(step, path, len(args)), leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(args)[0]]
         closed: ClosedJaxpr = traced.jaxpr
         if len(closed.jaxpr.invars) != len(leaves):
             raise TypeError("the step has static arguments: give locate a functools.partial with them")
         leaves += [(f"closed-over array {n}", const) for n, const in enumerate(closed.consts)]
         ins = [_argument(leaf, var.aval) for (_, leaf), var in zip(leaves, closed.jaxpr.invars, strict=False)]
-        compiled = jax.jit(jaxpr_as_fun(closed))(*ins)
+        compiled = jax.tree.leaves(jitted(*_copied_where_donated(traced, args)))
         cells = [Cell(leaf, 1 << n) for n, leaf in enumerate(ins)]
         # An infinity that was closed over is a constant of the program; a NaN can only have come in.
         consts = [_constant(const, len(ins) + n) for n, const in enumerate(closed.consts)]
@@ -67,6 +68,14 @@ def locate(step: Callable[..., Any], *args: Any) -> Located:
     )
 
 
+def _copied_where_donated(traced: Any, args: tuple[Any, ...]) -> Any:
+    """The arguments, with copies in place of those that the step would delete. Its own executable may be there already."""
+    donated = [info.donated for info in jax.tree.leaves(traced.args_info[0])]
+    leaves, treedef = jax.tree.flatten(args)
+    copies = [leaf.copy() if give and isinstance(leaf, jax.Array) else leaf for leaf, give in zip(leaves, donated, strict=True)]
+    return jax.tree.unflatten(treedef, copies)
+
+
 def _argument(leaf: Any, aval: Any) -> Any:
     return leaf if isinstance(leaf, jax.Array) else np.asarray(leaf, aval.dtype)
 
@@ -79,7 +88,7 @@ def _constant(value: Any, number: int) -> Cell:
 
 
 def _entered(name: str, cell: Cell) -> Entered:
-    bad = non_finite(cell.value, "nan") | non_finite(cell.value, "inf")
+    bad = cell.mask("nan") | cell.mask("inf")
     counts = operand(cell.value, (), ())
     return Entered(name, counts.nan, counts.positive_infinity, counts.negative_infinity, first_index(bad))
 

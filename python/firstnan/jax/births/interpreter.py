@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import jax
-import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
 
-from firstnan.jax.births.cells import NAN_CONSTANT, Cell, Facts, Kind, Link, Scope, Site
+from firstnan.jax.births.cells import Cell, Scope, Site
 from firstnan.jax.births.execution import Execution, Plain, Sharded
-from firstnan.jax.births.operands import facts_of
-from firstnan.jax.births.owners import MOVING, groups_of_made, groups_of_moved, moved_owners
+from firstnan.jax.births.owners import MOVING, own_made, own_moved
 from firstnan.jax.births.stacking import stack, take
+from firstnan.jax.births.trail import Trail
 
 _COUNT = "_device_row"
 _CALLS = {
@@ -30,6 +29,9 @@ _CALLS = {
 }
 
 
+_COMPILED = frozenset(["jit", "pjit", "scan", "while", "cond"])
+
+
 class Walk:
     """One walk. `counts` are the cells that `count_stages` counted, in order.
 
@@ -38,7 +40,7 @@ class Walk:
 
     def __init__(self) -> None:
         self.counts: list[Cell] = []
-        self._links = 0
+        self._numbers = count(1)
         self._compiled: dict[int, Callable[..., Any]] = {}
         self._counting: dict[int, bool] = {}
 
@@ -64,7 +66,7 @@ class Walk:
         name = eqn.primitive.name
         if name in ("jit", "pjit") and eqn.params.get("name") == _COUNT:
             return self.count(eqn, ins, where)
-        if name in ("jit", "pjit", "scan", "while", "cond") and not where.execution.sharded and not self.counting_eqn(eqn):
+        if name in _COMPILED and self.may_be_finite(ins, where) and not self.counting_eqn(eqn):
             outs = [_together(value, ins) for value in where.execution.bind(eqn, [cell.value for cell in ins])]
             if all(out.finite for out in outs):
                 return outs
@@ -84,31 +86,24 @@ class Walk:
             return self.shard_map(eqn, ins, where)
         return self.carry_out(eqn, ins, where)
 
+    def may_be_finite(self, ins: Sequence[Cell], where: Where) -> bool:
+        """Whether to run a region compiled first: not from NaN, which hardly ever is lost again, so that it is run twice."""
+        return not where.execution.sharded and not any(cell.has_nan for cell in ins)
+
     def carry_out(self, eqn: JaxprEqn, ins: list[Cell], where: Where) -> list[Cell]:
         """An equation as one operation, and what becomes non-finite in it."""
         values = where.execution.bind(eqn, [cell.value for cell in ins])
         outs = [_together(value, ins) for value in values]
         if all(out.finite for out in outs):
             return outs
-        moving = eqn.primitive.name in MOVING
-        owners = moved_owners(eqn, ins, outs, where.execution) if moving else [out.owners for out in outs]
-        for out, of_out in zip(outs, owners, strict=True):
-            if out.finite:
-                continue
-            groups = groups_of_moved(out, of_out) if moving else groups_of_made(eqn, ins, out)
-            links = {number: link for cell in ins for number, link in cell.links.items()}
-            for group in groups:
-                if group.born or group.parents:
-                    facts = facts_of(group.elements, ins, values, out) if group.born else None
-                    link = self.linked(group.kind, Site(eqn, where.scope), where, group.parents, facts)
-                    links[link.number] = link
-                    of_out[group.elements] = link.number
-            out.own(np.maximum(of_out, NAN_CONSTANT), links)
+        trail = Trail(Site(eqn, where.scope), where.iteration, ins, values, self._numbers)
+        if eqn.primitive.name in MOVING:
+            own_moved(eqn, ins, outs, where.execution, trail)
+            return outs
+        for out in outs:
+            if not out.finite:
+                own_made(eqn, ins, out, trail)
         return outs
-
-    def linked(self, kind: Kind, site: Site, where: Where, parents: tuple[Link, ...], facts: Facts | None) -> Link:
-        self._links += 1
-        return Link(self._links, kind, site, where.iteration, parents, facts)
 
     def count(self, eqn: JaxprEqn, ins: list[Cell], where: Where) -> list[Cell]:
         """The counting of one leaf by `count_stages`: what its row, then the step's counts, tell of."""
@@ -123,7 +118,7 @@ class Walk:
 
     def iterate(self, eqn: JaxprEqn, closed: ClosedJaxpr, ins: Sequence[Cell], number: int, where: Where) -> list[Cell]:
         """One iteration of a loop's body: compiled, and equation by equation where that gives a NaN or Inf."""
-        if not where.execution.sharded and not self.counting(closed.jaxpr):
+        if self.may_be_finite(ins, where) and not self.counting(closed.jaxpr):
             if id(closed) not in self._compiled:
                 self._compiled[id(closed)] = jax.jit(jaxpr_as_fun(closed))
             values = self._compiled[id(closed)](*[cell.value for cell in ins])
@@ -141,7 +136,7 @@ class Walk:
         carry, rows = ins[consts:over], []
         order = reversed(range(length)) if params["reverse"] else range(length)
         for n in order:
-            xs = [cell.part(take(cell.value, n, execution.lead), take(cell.owners, n, execution.lead)) for cell in ins[over:]]
+            xs = [_element(cell, n, execution.lead) for cell in ins[over:]]
             outs = iter(self.iterate(eqn, params["jaxpr"], [*ins[:consts], *carry, *xs], n, where))
             carry = list(islice(outs, params["num_carry"]))
             rows.append(list(outs))
@@ -204,12 +199,18 @@ def _together(value: Any, ins: Sequence[Cell]) -> Cell:
     return Cell(value, arguments, counted)
 
 
+def _element(cell: Cell, index: int, axis: int) -> Cell:
+    """One element along an axis as a cell."""
+    return cell.part(take(cell.value, index, axis), cell.owner if cell.owner is not None else take(cell.owners, index, axis))
+
+
 def _stacked(rows: Sequence[Cell], axis: int) -> Cell:
     """An output of all iterations of a loop as one cell."""
     whole = _together(stack([row.value for row in rows], axis), rows)
     if not whole.finite:
         links = {number: link for row in rows for number, link in row.links.items()}
-        whole.own(np.stack([row.owners for row in rows], axis), links)
+        owners = {row.owner for row in rows if not row.finite}
+        whole.own(owners.pop() if len(owners) == 1 and None not in owners else stack([row.owners for row in rows], axis), links)
     return whole
 
 

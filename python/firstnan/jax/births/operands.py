@@ -7,13 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from firstnan.jax.births.cells import Cell, Facts, Kind, is_inexact
+from firstnan.jax.births.cells import Cell, Facts, is_inexact
 from firstnan.jax.births.findings import Operand
-
-
-def non_finite(value: Any, kind: Kind) -> Any:
-    """A boolean array: where a value is NaN, or infinite."""
-    return np.isnan(np.asarray(value)) if kind == "nan" else np.isinf(np.asarray(value))
 
 
 def facts_of(born: Any, ins: Sequence[Cell], outs: Sequence[Any], out: Cell) -> Facts:
