@@ -155,7 +155,7 @@ class ExpectedNonfinite:
 class IncidentObservation:
     """One thing that the evidence of a step supports.
 
-    Kind `incident-observation`, canonical profile `record`.
+    Kind `incident-observation`, canonical profile `evidence`.
 
     Attributes:
         word: What was observed. (one of present_on_entry, began_before_window, reached_parameters,

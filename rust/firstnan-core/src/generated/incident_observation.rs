@@ -24,7 +24,7 @@ impl<'a> IncidentObservation<'a> {
         index: 2,
         kind: "incident-observation",
         name: "IncidentObservation",
-        profile: Profile::Record,
+        profile: Profile::Evidence,
         exact: false,
         fields: &[
             FieldInfo { name: "word", kind: FieldType::Choice(&ObservationWord::CHOICE) },
@@ -39,7 +39,7 @@ impl<'a> IncidentObservation<'a> {
 
 impl<'a> Record<'a> for IncidentObservation<'a> {
     const KIND: &'static str = "incident-observation";
-    const PROFILE: Profile = Profile::Record;
+    const PROFILE: Profile = Profile::Evidence;
 
     fn read(reader: &mut Reader<'a>) -> Result<Self> {
         shape::begin_record(reader)?;
@@ -93,7 +93,7 @@ impl<'a> Record<'a> for IncidentObservation<'a> {
         out.extend_from_slice(b"{\"elements\":");
         match &self.elements { None => out.extend_from_slice(b"null"), Some(it) => { canonical::write_integer(*it, out); } }
         out.extend_from_slice(b",\"path\":");
-        match &self.path { None => out.extend_from_slice(b"null"), Some(it) => { canonical::write_string(Profile::Record, it, out)?; } }
+        match &self.path { None => out.extend_from_slice(b"null"), Some(it) => { canonical::write_string(Profile::Evidence, it, out)?; } }
         out.extend_from_slice(b",\"role\":");
         match &self.role { None => out.extend_from_slice(b"null"), Some(it) => { out.extend_from_slice(it.canonical()); } }
         out.extend_from_slice(b",\"stage\":");
