@@ -38,13 +38,14 @@ test-rust: ## cargo test of the workspace
 test-python: build ## pytest
 	$(BIN)/python -m pytest -q
 
-lint: build ## clippy, rustfmt, ruff, mypy, stubtest, import direction
+lint: build ## clippy, rustfmt, ruff, mypy, stubtest, import direction, the released schemas
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	cargo fmt --all --check
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest firstnan._core
 	$(BIN)/python tools/check_imports.py
+	$(BIN)/python tools/compat.py "$$(ls -d schemas/released/v*/ | sort -V | tail -1)bundle.json" schemas/bundle.json
 
 generate: $(VENV)/.installed ## make the generated files from schemas/v1
 	$(BIN)/python tools/generate.py

@@ -21,8 +21,8 @@ fn copy(source: &Path, target: &Path) -> io::Result<()> {
         let entry = entry?;
         let (path, name) = (entry.path(), entry.file_name());
         if path.is_dir() {
-            // Vectors are published with the repository; the package carries the contract only.
-            if name != "vectors" {
+            // Vectors and released bundles are published with the repository; the package carries the contract only.
+            if name != "vectors" && name != "released" {
                 copy(&path, &target.join(name))?;
             }
         } else if path.extension().is_some_and(|extension| extension == "json") {
