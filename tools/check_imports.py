@@ -11,7 +11,7 @@ from pathlib import Path
 
 ORDER: list[set[str]] = [
     {"_core"},
-    {"errors", "printable", "schema_files"},
+    {"errors", "finite", "printable", "schema_files"},
     {"_methods", "_generated", "arguments"},
     {"records", "canonical"},
     {"triage", "lifecycle"},

@@ -15,6 +15,8 @@ from firstnan.canonical import decode as decode
 from firstnan.canonical import encode as encode
 from firstnan.errors import ContractError as ContractError
 from firstnan.errors import RuntimeContractError as RuntimeContractError
+from firstnan.finite import FiniteCounts as FiniteCounts
+from firstnan.finite import count_finite as count_finite
 from firstnan.lifecycle import advance_stage as advance_stage
 from firstnan.lifecycle import validate_inventory_consensus as validate_inventory_consensus
 from firstnan.records import MAX_BINARY64_RESOLUTION as MAX_BINARY64_RESOLUTION

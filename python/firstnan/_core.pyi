@@ -24,6 +24,7 @@ __all__ = [
     "check",
     "content_id",
     "contract_digest",
+    "count_finite",
     "decode",
     "encode",
     "evidence_content_id",
@@ -77,6 +78,23 @@ def content_id(prefix: str, payload: object) -> str:
 
     Raises:
         TypeError, ContractError, MemoryError: as `canonical_evidence`.
+    """
+
+def count_finite(
+    source: _Buffer, dtype: str | None = None, *, byte_swapped: bool = False, threads: int
+) -> tuple[int, int, int, int, float, int | None]:
+    """See `firstnan.count_finite`: checked, nan, +Inf, -Inf, the largest finite magnitude, the first index.
+
+    Args:
+        source: any buffer, of any strides; nothing may write to it during the call.
+        dtype: what its items are; None to go by the buffer's own format, byte order included.
+        byte_swapped: with a dtype, whether the items are big-endian.
+        threads: at least 1; fewer are used where there is little to do.
+
+    Raises:
+        TypeError: a dtype or format that holds no number.
+        BufferError: no buffer, one of pointers, or one whose items are of another width.
+        ValueError: threads is 0.
     """
 
 def canonicalize(data: str | _Buffer, *, profile: Literal["record", "evidence"]) -> bytes:

@@ -151,7 +151,7 @@ def _classify(parts: list[Any], layout: FloatFormat, xp: ModuleType) -> tuple[An
     """NaN, +Inf and -Inf as booleans, and the magnitude's pattern where finite, of elements made of these parts."""
     unsigned = parts[0].dtype.type
     largest, sign = unsigned(layout.largest), unsigned(layout.sign)
-    clear = unsigned(~layout.sign & ((1 << 8 * parts[0].dtype.itemsize) - 1))
+    clear = unsigned(~layout.sign & ((1 << layout.bits) - 1))
     # zeros_like, since what is made from a shape alone would not be sharded as the leaf is.
     nan = positive = negative = none = xp.zeros_like(parts[0], dtype=bool)
     magnitude = xp.zeros_like(parts[0])

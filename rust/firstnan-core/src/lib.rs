@@ -7,6 +7,7 @@ pub mod canonical;
 mod cel;
 pub mod digest;
 mod error;
+pub mod finite;
 #[rustfmt::skip]
 mod generated;
 pub mod json;

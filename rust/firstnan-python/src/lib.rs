@@ -7,6 +7,7 @@ mod classes;
 mod decimal;
 mod errors;
 mod extract;
+mod finite;
 mod flat;
 mod identity;
 mod input;
@@ -21,6 +22,8 @@ mod walk;
 mod _core {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use super::finite::count_finite;
     #[pymodule_export]
     use super::identity::{canonical_evidence, canonical_record, canonicalize, content_id, contract_digest};
     #[pymodule_export]
