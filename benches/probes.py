@@ -21,9 +21,9 @@ from typing import Any
 
 import jax
 import optax
-import transformer
 from jax.experimental import checkify
 
+import transformer
 from firstnan.jax import StageCounts, count_stages
 
 TARGET = 1.03
@@ -139,10 +139,15 @@ def main() -> int:
     parser.add_argument("--only", action="append", help="a variant to time beside the bare step; all by default")
     arguments = parser.parse_args()
     for cost in costs(arguments.rounds, arguments.only):
-        missed = "  MISSED" if cost.variant == "count_stages" and cost.ratio > TARGET else ""
-        spread = statistics.quantiles(cost.rounds, n=4)
-        print(f"{cost.variant:18} {cost.step_s * 1e3:8.1f} ms  ratio {cost.ratio:6.3f}  quartiles {spread[0]:.3f} {spread[2]:.3f}{missed}")
+        print(line(cost))
     return 0
+
+
+def line(cost: Cost) -> str:
+    """One variant as text; the quartiles over rounds say how quiet the machine was."""
+    low, _, high = statistics.quantiles(cost.rounds, n=4)
+    missed = f"  target {TARGET}{'' if cost.ratio <= TARGET else '  MISSED'}" if cost.variant == "count_stages" else ""
+    return f"{cost.variant:18} {cost.step_s * 1e3:8.1f} ms a step  ratio {cost.ratio:6.3f}  quartiles {low:.3f} {high:.3f}{missed}"
 
 
 if __name__ == "__main__":

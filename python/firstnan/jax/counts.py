@@ -200,7 +200,9 @@ def _reduce(nan: Any, positive: Any, negative: Any, magnitude: Any) -> jax.Array
     counted = [flags.astype(jnp.uint32) for flags in (nan, positive, negative)]
     magnitude = magnitude.astype(np.promote_types(magnitude.dtype, np.uint32))
     zero, smallest = np.uint32(0), magnitude.dtype.type(0)
-    operands, starts, join = (*counted, magnitude), (zero, zero, zero, smallest), _add
+    operands: tuple[Any, ...] = (*counted, magnitude)
+    starts: tuple[Any, ...] = (zero, zero, zero, smallest)
+    join = _add
     if magnitude.ndim > 1 and _LONG_ROW <= magnitude.shape[-1] < _ONE_LIMB:
         operands = tuple(lax.reduce(operands, starts, join, (magnitude.ndim - 1,)))
     if magnitude.size >= _ONE_LIMB:
