@@ -147,7 +147,7 @@ def line(cost: Cost) -> str:
     """One variant as text; the quartiles over rounds say how quiet the machine was."""
     low, _, high = statistics.quantiles(cost.rounds, n=4)
     missed = f"  target {TARGET}{'' if cost.ratio <= TARGET else '  MISSED'}" if cost.variant == "count_stages" else ""
-    return f"{cost.variant:18} {cost.step_s * 1e3:8.1f} ms a step  ratio {cost.ratio:6.3f}  quartiles {low:.3f} {high:.3f}{missed}"
+    return f"{cost.variant:18} {cost.step_s * 1e3:8.1f} ms a step  ratio {cost.ratio:6.3f} quartiles {low:.3f} {high:.3f}{missed}"
 
 
 if __name__ == "__main__":
