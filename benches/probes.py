@@ -1,6 +1,6 @@
 """What watching every step costs: one jitted training step bare, with our probes, and with each peer, in turn.
 
-    python benches/probes.py [--rounds N]
+    python benches/probes.py [--rounds N] [--only VARIANT] [--json FILE]
 
 A transformer of about ten million parameters on real English, two cores. Every round takes one step of each variant, in
 an order that turns, from that variant's own state; the figure is the median over rounds of its time over the bare
@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -137,9 +139,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--only", action="append", help="a variant to time beside the bare step; all by default")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     arguments = parser.parse_args()
-    for cost in costs(arguments.rounds, arguments.only):
-        print(line(cost))
+    watched = costs(arguments.rounds, arguments.only)
+    for cost in watched:
+        print(line(cost), flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(cost) for cost in watched]) + "\n", encoding="utf-8")
     return 0
 
 

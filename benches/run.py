@@ -64,7 +64,7 @@ def main() -> int:
           f"   (first run of each {births.first_ratio:.1f} x)")
     if cores:
         os.sched_setaffinity(0, cores)
-    print(f"\none step of a transformer in training, on {len(cores) or os.cpu_count()} cores; a ratio is variant / bare", flush=True)
+    print(f"\none training step of a transformer, {len(cores) or os.cpu_count()} cores; a ratio is variant / bare", flush=True)
     watched = probes_elsewhere()
     if arguments.json:
         everything = {"machine": machine(), "comparisons": [asdict(result) for result in results],
