@@ -1,5 +1,6 @@
 """What may be a leaf, what a leaf is called, and how counts travel through JAX's transformations."""
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -214,8 +215,8 @@ def test_exact_beyond_31_bits():
 
 
 @pytest.mark.parametrize(("value", "field"), [(np.nan, "nan"), (np.inf, "positive_infinity"), (-np.inf, "negative_infinity")])
-@pytest.mark.parametrize("size", [2**31 + 5, 2**32 + 7])
-def test_one_count_beyond_31_and_32_bits(value, field, size):
-    counts = jax.jit(lambda x: count_stages(loss=jnp.broadcast_to(x, (size,))))(jnp.float32(value)).to_host()
-    assert getattr(only(counts), field) == only(counts).nonfinite == size
+@pytest.mark.parametrize("shape", [(2**31 + 5,), (2**32 + 7,), (2**24 + 1, 257)], ids=str)
+def test_one_count_beyond_31_and_32_bits(value, field, shape):
+    counts = jax.jit(lambda x: count_stages(loss=jnp.broadcast_to(x, shape)))(jnp.float32(value)).to_host()
+    assert getattr(only(counts), field) == only(counts).nonfinite == math.prod(shape)
     assert only(counts).finite == 0

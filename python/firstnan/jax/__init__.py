@@ -22,6 +22,7 @@ The parts, each on top of the one before:
 counts      `count_stages`, pure, inside jit: five pytrees become one uint32 array, eight numbers a leaf. One pass a
             leaf, over integer tests of the bits; no arithmetic on the values, no host round trip, no 64-bit types.
             Totals are exact to 2**64 elements: below 2**32 one 32-bit half cannot overflow, above it both are carried.
+shards      the same of each device of a mesh, to name the one that went bad before a reduction spread it.
 tally       the same as Python numbers, per leaf and per stage.
 evidence    a tally and a contract become `TrainingRunEvidence`; what follows the first bad stage is NOT_RUN.
 verdict     evidence and triage of the steps of a window, in order.
@@ -65,6 +66,14 @@ if TYPE_CHECKING:
     from firstnan.jax.policy import Exclusion as Exclusion
     from firstnan.jax.result import RunResult as RunResult
     from firstnan.jax.result import StepRefused as StepRefused
+    from firstnan.jax.shards import BeforeReduction as BeforeReduction
+    from firstnan.jax.shards import Shard as Shard
+    from firstnan.jax.shards import bad_shards as bad_shards
+    from firstnan.jax.shards import before_reduction as before_reduction
+    from firstnan.jax.shards import count_shards as count_shards
+    from firstnan.jax.shards import each_shard as each_shard
+    from firstnan.jax.shards import shards_of as shards_of
+    from firstnan.jax.shards import stacked_shard as stacked_shard
     from firstnan.jax.tally import LeafCount as LeafCount
     from firstnan.jax.tally import StageTotal as StageTotal
     from firstnan.jax.tally import Tally as Tally
@@ -81,11 +90,14 @@ _HOMES = {
     "peers": ("Peers", "Word"),
     "policy": ("Exclusion",),
     "result": ("RunResult", "StepRefused"),
+    "shards": ("BeforeReduction", "Shard", "bad_shards", "before_reduction", "count_shards", "each_shard", "shards_of",
+               "stacked_shard"),
     "tally": ("LeafCount", "StageTotal", "Tally"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "BeforeReduction",
     "Birth",
     "Bundle",
     "Difference",
@@ -99,17 +111,24 @@ __all__ = [
     "Peers",
     "Place",
     "RunResult",
+    "Shard",
     "StageCounts",
     "StageTotal",
     "StepRefused",
     "StepSummary",
     "Tally",
     "Word",
+    "bad_shards",
+    "before_reduction",
     "capture",
+    "count_shards",
     "count_stages",
+    "each_shard",
     "locate",
     "read_bundle",
     "run",
+    "shards_of",
+    "stacked_shard",
     "verify_bundle",
     "write_incident_bundle",
 ]
