@@ -14,7 +14,7 @@ from firstnan.jax.births.cells import Cell, Scope, is_inexact
 from firstnan.jax.births.findings import Entered, Located
 from firstnan.jax.births.interpreter import Walk, Where
 from firstnan.jax.births.operands import first_index, operand
-from firstnan.jax.births.report import Reached, first_birth
+from firstnan.jax.births.report import Reached, constants_of, first_birth
 from firstnan.jax.counts import StageCounts
 from firstnan.jax.paths import leaf_path, path_part
 from firstnan.jax.rollback import is_alive
@@ -59,12 +59,13 @@ def locate(step: Callable[..., Any], *args: Any) -> Located:
         first_nan=first_birth("nan", reached, names),
         first_inf=first_birth("inf", reached, names),
         entered=tuple(
-            _entered(name, cell)
-            for name, cell in zip(names, [*cells, *consts], strict=True)
+            _entered(name, leaf, cell)
+            for (name, leaf), cell in zip(leaves, [*cells, *consts], strict=True)
             if cell.arguments and not cell.finite
         ),
         reaches=tuple(output.name for output in reached),
         reproduced=all(_same_pattern(out.value, other) for out, other in zip(outs, compiled, strict=True)),
+        constants=constants_of(reached),
     )
 
 
@@ -77,7 +78,11 @@ def _copied_where_donated(traced: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _argument(leaf: Any, aval: Any) -> Any:
-    return leaf if isinstance(leaf, jax.Array) else np.asarray(leaf, aval.dtype)
+    if isinstance(leaf, jax.Array):
+        return leaf
+    # Beyond the range it becomes infinite, as in JAX itself: that is told of as what came in.
+    with np.errstate(over="ignore"):
+        return np.asarray(leaf, aval.dtype)
 
 
 def _constant(value: Any, number: int) -> Cell:
@@ -87,10 +92,11 @@ def _constant(value: Any, number: int) -> Cell:
     return cell
 
 
-def _entered(name: str, cell: Cell) -> Entered:
+def _entered(name: str, leaf: Any, cell: Cell) -> Entered:
     bad = cell.mask("nan") | cell.mask("inf")
     counts = operand(cell.value, (), ())
-    return Entered(name, counts.nan, counts.positive_infinity, counts.negative_infinity, first_index(bad))
+    finite_as = None if isinstance(leaf, jax.Array) or not np.isfinite(leaf).all() else str(np.asarray(leaf).dtype)
+    return Entered(name, counts.nan, counts.positive_infinity, counts.negative_infinity, first_index(bad), finite_as)
 
 
 def _reached(out_info: Any, outs: Sequence[Cell], counts: Sequence[Cell]) -> Iterator[Reached]:
