@@ -32,7 +32,12 @@ def run(arguments: argparse.Namespace) -> int:
     bundle = read_bundle(arguments.bundle)
     step = imported(arguments.step)
     from firstnan.jax.births.replay import replay
+    from firstnan.jax.births.supported import require_supported_jax
 
+    try:
+        require_supported_jax()
+    except ImportError as error:
+        raise Misuse(str(error)) from None
     try:
         with waiting("running the step, equation by equation"), main_is(arguments.step.partition(":")[0]):
             replayed = replay(bundle, step)

@@ -44,6 +44,7 @@ from firstnan.jax.missing import needs_jax as _needs_jax
 if TYPE_CHECKING:
     from firstnan.jax.births.finder import locate as locate
     from firstnan.jax.births.findings import Birth as Birth
+    from firstnan.jax.births.findings import Constant as Constant
     from firstnan.jax.births.findings import Entered as Entered
     from firstnan.jax.births.findings import Located as Located
     from firstnan.jax.births.findings import Operand as Operand
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "births.finder": ("locate",),
-    "births.findings": ("Birth", "Entered", "Located", "Operand", "Place"),
+    "births.findings": ("Birth", "Constant", "Entered", "Located", "Operand", "Place"),
     "bundle": ("Bundle", "Incident", "read_bundle", "verify_bundle", "write_incident_bundle"),
     "evidence": ("capture",),
     "counts": ("LeafKind", "StageCounts", "count_stages"),
@@ -88,6 +89,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Birth",
     "Bundle",
+    "Constant",
     "Difference",
     "Entered",
     "Exclusion",

@@ -15,6 +15,7 @@ from firstnan.jax.births.findings import Entered, Located
 from firstnan.jax.births.interpreter import Walk, Where
 from firstnan.jax.births.operands import first_index, operand
 from firstnan.jax.births.report import Reached, constants_of, first_birth
+from firstnan.jax.births.supported import require_supported_jax
 from firstnan.jax.counts import StageCounts
 from firstnan.jax.paths import leaf_path, path_part
 from firstnan.jax.rollback import is_alive
@@ -34,11 +35,15 @@ def locate(step: Callable[..., Any], *args: Any) -> Located:
     Raises:
         ValueError: an argument was donated, so its values are gone.
         TypeError: an argument has a leaf that is no array or number, or is static.
+        ImportError: the JAX that is installed is not >=0.10,<0.11.
     """
+    require_supported_jax()
     for name, arg in zip(_argument_names(step, len(args)), args, strict=True):
         if not is_alive(arg):
             raise ValueError(f"argument {name} was donated: give locate what it was before the step")
-    with jax.debug_nans(False), jax.debug_infs(False):
+    # A host value beyond the range becomes infinite on the way in: told of as what came in, and so no warning of numpy's,
+    # which jaxlib answers with a segmentation fault where warnings are errors.
+    with jax.debug_nans(False), jax.debug_infs(False), np.errstate(over="ignore"):
         jitted = step if isinstance(step, jax.stages.Wrapped) else jax.jit(step)
         traced = jitted.trace(*args)
         leaves = [(_path(step, path, len(args)), leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(args)[0]]
@@ -78,11 +83,7 @@ def _copied_where_donated(traced: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _argument(leaf: Any, aval: Any) -> Any:
-    if isinstance(leaf, jax.Array):
-        return leaf
-    # Beyond the range it becomes infinite, as in JAX itself: that is told of as what came in.
-    with np.errstate(over="ignore"):
-        return np.asarray(leaf, aval.dtype)
+    return leaf if isinstance(leaf, jax.Array) else np.asarray(leaf, aval.dtype)
 
 
 def _constant(value: Any, number: int) -> Cell:

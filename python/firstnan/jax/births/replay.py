@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 
 from firstnan import ContractError
 from firstnan.jax.births.finder import locate
 from firstnan.jax.births.findings import Located
+from firstnan.jax.births.supported import require_supported_jax
 from firstnan.jax.bundle import Bundle
 from firstnan.jax.counts import StageCounts
 from firstnan.jax.rollback import Lender
@@ -41,13 +43,16 @@ def replay(bundle: Bundle, step: Callable[[Any, Any], Any]) -> Replay:
     Raises:
         ContractError: the saved state is not the one before the bad step, or needs a type that is not imported.
         TypeError: the step returns no counts.
+        ImportError: the JAX that is installed is not >=0.10,<0.11.
     """
+    require_supported_jax()
     incident = bundle.incident
     if incident.state_step_id != incident.step_id:
         raise ContractError(f"the saved state is that before step {incident.state_step_id}, not {incident.step_id}")
     state, batch = bundle.state(), bundle.batch()
     lender = Lender()
-    counts = _counts_of(step(lender.lend("state", state), lender.lend("batch", batch)))
+    with np.errstate(over="ignore"):  # as in locate
+        counts = _counts_of(step(lender.lend("state", state), lender.lend("batch", batch)))
     recorded = set(bundle.counts.leaves)
     return Replay(
         same_counts=counts == bundle.counts,
