@@ -79,7 +79,8 @@ def test_an_incident(name):
     case = CASES[name]()
     found = at_the_bad_step(name)
     assert found.reproduced
-    for kind, birth, expected in zip(("NaN", "Inf"), (found.first_nan, found.first_inf), BORN.get(name, (None, None)), strict=True):
+    found_births = (found.first_nan, found.first_inf)
+    for kind, birth, expected in zip(("NaN", "Inf"), found_births, BORN.get(name, (None, None)), strict=True):
         assert (birth and (birth.primitive, birth.sweep)) == expected, found
         if birth is not None:
             assert birth.file.endswith("incidents.py")
