@@ -27,6 +27,10 @@ def alone(state):
     return state
 
 
+def uncounted(state, batch):
+    return state, batch
+
+
 def broken(state, batch):
     raise RuntimeError("secret")
 """
@@ -86,6 +90,9 @@ def test_another_step_does_not_reproduce_it(located):
     [
         ("norm_training", "MODULE:FUNCTION"),
         ("norm_training:absent", "norm_training has no absent"),
+        ("absent.py:step", "takes the name of a module: absent, not a file"),
+        ("norm_training.py:step", "takes the name of a module: norm_training, not a file"),
+        ("norm_training:uncounted", "returns no counts from count_stages"),
         ("absent:step", "there is no module absent"),
         ("norm_training:number", "is no function"),
         ("norm_training:alone", "does not take two arguments"),

@@ -19,6 +19,10 @@ from firstnan.jax.rollback import Lender
 from firstnan.jax.tally import LeafCount, Tally
 
 
+class NoCounts(TypeError):
+    """A step that returns no counts: it cannot be the one that was given to `run`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Replay:
     """What running a bundle's step again gave.
@@ -42,7 +46,7 @@ def replay(bundle: Bundle, step: Callable[[Any, Any], Any]) -> Replay:
 
     Raises:
         ContractError: the saved state is not the one before the bad step, or needs a type that is not imported.
-        TypeError: the step returns no counts.
+        NoCounts: the step returns no counts.
         ImportError: the JAX that is installed is not >=0.10,<0.11.
     """
     require_supported_jax()
@@ -65,5 +69,5 @@ def _counts_of(outcome: Any) -> Tally:
     parts = jax.tree.leaves(outcome, is_leaf=lambda part: isinstance(part, StageCounts))
     counts = next((part for part in parts if isinstance(part, StageCounts)), None)
     if counts is None:
-        raise TypeError("the step returns no counts from count_stages")
+        raise NoCounts("the step returns no counts from count_stages")
     return counts.to_host()
