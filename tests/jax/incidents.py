@@ -58,7 +58,7 @@ class Case:
                 return sum(jax.tree.leaves(loss)), (loss, forward)
 
             grads, (loss, forward) = jax.grad(total, has_aux=True)(state["params"])
-            updates, opt_state = self.optimizer.update(grads, state["optimizer"], state["params"])
+            updates, opt_state = self.optimizer.update(grads, state["optimizer"], state["params"])  # born: NaN
             new = {"params": optax.apply_updates(state["params"], updates), "optimizer": opt_state}
             if self.model is not None:
                 new["model"] = self.model(batch)
@@ -71,7 +71,7 @@ class Case:
 
 def a1_log_of_zero() -> Case:
     def loss(w, p):
-        return -jnp.sum(jnp.log(w * p)), w * p
+        return -jnp.sum(jnp.log(w * p)), w * p  # born: NaN, Inf
 
     return Case("loss", "", jnp.ones(2), [jnp.array([0.5, 0.5]), jnp.array([1.0, 0.0])], loss, words=("reached_parameters",))
 
@@ -80,7 +80,7 @@ def a2_all_labels_ignored() -> Case:
     def loss(logits, labels):
         kept = labels != -100
         each = -jax.nn.log_softmax(logits)[jnp.arange(2), jnp.where(kept, labels, 0)]
-        return jnp.sum(jnp.where(kept, each, 0.0)) / kept.sum(), logits
+        return jnp.sum(jnp.where(kept, each, 0.0)) / kept.sum(), logits  # born: NaN
 
     return Case("loss", "", jnp.array([[1.0, 2.0], [0.0, 1.0]]), [jnp.array([0, 1]), jnp.array([-100, -100])], loss,
                 optimizer=optax.sgd(0.1), words=("gradients_zero", "contained"), without=("reached_parameters",))
@@ -91,7 +91,7 @@ def a5_one_hot_of_masked_logits() -> Case:
 
     def loss(logits, one_hot):
         masked = logits + mask
-        return optax.softmax_cross_entropy(masked, one_hot).sum(), {"masked": masked}
+        return optax.softmax_cross_entropy(masked, one_hot).sum(), {"masked": masked}  # born: NaN
 
     return Case("loss", "", jnp.array([1.0, 2.0, 0.0]), [jnp.array([1.0, 0.0, 0.0])], loss,
                 policy=declared(("forward", "masked", "negative_infinity")), words=("excluded_by_policy",))
@@ -99,7 +99,7 @@ def a5_one_hot_of_masked_logits() -> Case:
 
 def a7_auxiliary_loss_of_weight_zero() -> Case:
     def loss(w, x):
-        return {"main": jnp.sum((w * x) ** 2), "aux": 0.0 * jnp.sum(jnp.log(x - 1.0))}, w * x
+        return {"main": jnp.sum((w * x) ** 2), "aux": 0.0 * jnp.sum(jnp.log(x - 1.0))}, w * x  # born: NaN
 
     return Case("loss", "aux", jnp.ones(2), [jnp.array([2.0, 3.0]), jnp.array([0.5, 3.0])], loss)
 
@@ -114,8 +114,8 @@ def a9_metric_only() -> Case:
 
 def b1_float16_overflow() -> Case:
     def loss(a, b):
-        h = a * b
-        return -jax.nn.log_softmax(h)[1], {"hidden": h}
+        h = a * b  # born: Inf
+        return -jax.nn.log_softmax(h)[1], {"hidden": h}  # born: NaN
 
     ones = jnp.ones(2, HALF)
     return Case("forward", "hidden", jnp.array([300.0, 1.0], HALF), [ones, jnp.array([300.0, 1.0], HALF)], loss)
@@ -124,7 +124,7 @@ def b1_float16_overflow() -> Case:
 def b2_fully_masked_row() -> Case:
     def loss(scores, mask):
         masked = scores + mask
-        p = jax.nn.softmax(masked)
+        p = jax.nn.softmax(masked)  # born: NaN
         return jnp.sum(p**2), {"masked": masked, "probabilities": p}
 
     causal = jnp.array([[0.0, -INF], [0.0, 0.0]])
@@ -137,7 +137,7 @@ def b3_masked_row_that_is_sliced_away() -> Case:
     mask = jnp.array([[0.0, 0.0], [-INF, -INF]])
 
     def loss(w, x):
-        out = jax.nn.softmax(w * x + mask) @ jnp.array([1.0, 2.0])
+        out = jax.nn.softmax(w * x + mask) @ jnp.array([1.0, 2.0])  # born: NaN
         return jnp.sum(out[:1] ** 2), {"out": out}
 
     return Case("forward", "out", jnp.ones((2, 2)), [jnp.ones((2, 2))], loss, words=("reached_parameters",))
@@ -159,7 +159,7 @@ def b6_one_value_a_channel() -> Case:
         return jnp.sum((w * x) ** 2), w * x
 
     def running(x):
-        return 0.9 * jnp.ones(2) + 0.1 * jnp.var(x, axis=0, ddof=1)
+        return 0.9 * jnp.ones(2) + 0.1 * jnp.var(x, axis=0, ddof=1)  # born: NaN
 
     return Case("optimizer", "model", jnp.ones(2), [jnp.ones((3, 2)), jnp.ones((1, 2))], loss, model=running,
                 words=("reached_state",), without=("reached_parameters",))
@@ -167,7 +167,7 @@ def b6_one_value_a_channel() -> Case:
 
 def b8_index_out_of_bounds() -> Case:
     def loss(table, ids):
-        rows = jnp.take(table, ids, axis=0)
+        rows = jnp.take(table, ids, axis=0)  # born: NaN
         return jnp.sum(rows**2), {"rows": rows}
 
     return Case("forward", "rows", jnp.ones((4, 2)), [jnp.array([3]), jnp.array([7])], loss)
@@ -178,7 +178,7 @@ def b10_empty_expert() -> Case:
         sums = w * jnp.array([1.0, 2.0, 3.0])
         means = sums / jax.lax.stop_gradient(routed)
         out = jnp.where(routed > 0, sums / jnp.maximum(routed, 1.0), 0.0)
-        return jnp.sum(out**2), {"means": jnp.where(routed > 0, means, 0.0 / routed), "out": out}
+        return jnp.sum(out**2), {"means": jnp.where(routed > 0, means, 0.0 / routed), "out": out}  # born: NaN
 
     return Case("forward", "means", jnp.ones(3), [jnp.ones(3), jnp.array([1.0, 0.0, 2.0])], loss,
                 words=("contained",), without=("reached_parameters", "reached_state"))
@@ -193,7 +193,7 @@ def b10_empty_expert_declared() -> Case:
 
 def b11_float8_cast() -> Case:
     def loss(w, x):
-        cast = (w * x).astype(jnp.float8_e4m3fn)
+        cast = (w * x).astype(jnp.float8_e4m3fn)  # born: NaN
         return jnp.sum((w * x) ** 2), {"cast": cast}
 
     return Case("forward", "cast", jnp.ones(2), [jnp.array([10.0, 50.0]), jnp.array([10.0, 500.0])], loss)
@@ -201,7 +201,7 @@ def b11_float8_cast() -> Case:
 
 def b13_washed_nan() -> Case:
     def loss(w, x):
-        inner = jnp.log(x)
+        inner = jnp.log(x)  # born: NaN
         return jnp.sum(w * jnp.nan_to_num(jax.lax.stop_gradient(inner))), {"inner": inner}
 
     return Case("forward", "inner", jnp.ones(2), [jnp.ones(2), jnp.array([-1.0, 1.0])], loss, words=("contained",))
@@ -210,7 +210,7 @@ def b13_washed_nan() -> Case:
 def c1_guard_after_the_square_root() -> Case:
     def loss(w, x):
         o = w * x
-        return jnp.sum(jnp.where(o > 0, jnp.sqrt(o), 0.0)), o
+        return jnp.sum(jnp.where(o > 0, jnp.sqrt(o), 0.0)), o  # born: NaN, Inf
 
     return Case("backward", "", jnp.ones(2), [jnp.array([4.0, 1.0]), jnp.array([4.0, 0.0])], loss, words=("reached_parameters",))
 
@@ -218,7 +218,7 @@ def c1_guard_after_the_square_root() -> Case:
 def c3_epsilon_outside_the_square_root() -> Case:
     def loss(w, x):
         h = w * x
-        normal = (h - h.mean()) / (jnp.sqrt(jnp.var(h)) + 1e-5)
+        normal = (h - h.mean()) / (jnp.sqrt(jnp.var(h)) + 1e-5)  # born: NaN, Inf
         return jnp.sum(normal**2), normal
 
     return Case("backward", "", jnp.ones(3), [jnp.array([1.0, 2.0, 4.0]), jnp.ones(3)], loss,
@@ -238,7 +238,7 @@ def c6_nan_padding() -> Case:
 
 def c8_logsumexp_of_nothing() -> Case:
     def loss(w, batch):
-        total = jax.nn.logsumexp(w * batch["x"] + batch["mask"])
+        total = jax.nn.logsumexp(w * batch["x"] + batch["mask"])  # born: NaN, Inf
         return jnp.exp(total), {"total": total, "scores": w * batch["x"]}
 
     def batch(mask):
@@ -266,7 +266,7 @@ def e1_epsilon_vanishes_in_float16() -> Case:
 
 def e3_clipping_of_an_infinity() -> Case:
     def loss(w, x):
-        return jnp.sum(w["a"].astype(jnp.float32) * x) + jnp.sum(w["b"].astype(jnp.float32) * 2.0), w
+        return jnp.sum(w["a"].astype(jnp.float32) * x) + jnp.sum(w["b"].astype(jnp.float32) * 2.0), w  # born: Inf
 
     params = {"a": jnp.zeros(2, HALF), "b": jnp.zeros(1, HALF)}
     return Case("backward", "a", params, [jnp.ones(2), jnp.array([1e5, 1.0])], loss,
@@ -320,7 +320,7 @@ def f3_too_large_for_the_device() -> Case:
 
 def f6_divergence() -> Case:
     def loss(p, x):
-        return jnp.sum(p**4), p
+        return jnp.sum(p**4), p  # born: Inf
 
     return Case("loss", "", jnp.full(1, 10.0), [jnp.ones(1)] * 3, loss, optimizer=optax.sgd(1.0))
 

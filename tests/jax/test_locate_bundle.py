@@ -1,13 +1,19 @@
 """`firstnan locate`: from a bundle on disk and the name of the step to the line."""
 
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 
+import jax
 import pytest
 from steps import SCENARIOS, initial, make_step
 
 from firstnan.cli import main
-from firstnan.jax import run
+from firstnan.jax import locate, run
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 TRAINING = """import steps
 
@@ -19,6 +25,10 @@ number = 1
 
 def alone(state):
     return state
+
+
+def uncounted(state, batch):
+    return state, batch
 
 
 def broken(state, batch):
@@ -80,6 +90,9 @@ def test_another_step_does_not_reproduce_it(located):
     [
         ("norm_training", "MODULE:FUNCTION"),
         ("norm_training:absent", "norm_training has no absent"),
+        ("absent.py:step", "takes the name of a module: absent, not a file"),
+        ("norm_training.py:step", "takes the name of a module: norm_training, not a file"),
+        ("norm_training:uncounted", "returns no counts from count_stages"),
         ("absent:step", "there is no module absent"),
         ("norm_training:number", "is no function"),
         ("norm_training:alone", "does not take two arguments"),
@@ -124,3 +137,47 @@ def test_types_of_the_script_that_wrote_the_bundle(tmp_path, monkeypatch, capsys
     assert main(["locate", "incident-step-3", "--step", "script_with_types:step"]) == 0
     assert "first Inf: div, " in capsys.readouterr().out
     assert sys.modules["__main__"] is ours
+
+
+def test_the_bundle_of_the_demo(tmp_path):
+    """As the docs say it: from the folder of the script, in another process than the one that wrote the bundle."""
+    python = [sys.executable, "-m", "firstnan"]
+    demo = [sys.executable, "digits.py", "--out", str(tmp_path / "demo"), "--steps", "305"]
+    trained = subprocess.run(demo, cwd=EXAMPLES, env=os.environ, capture_output=True, text=True, check=False)
+    assert trained.returncode == 0, trained.stderr
+    (bundle,) = (tmp_path / "demo/incidents").iterdir()
+    command = [*python, "locate", str(bundle), "--step", "digits:step", "--json"]
+    done = subprocess.run(command, cwd=EXAMPLES, env=os.environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["same_counts"], found["located"]["reproduced"]) == (True, True)
+    source = (EXAMPLES / "digits.py").read_text().splitlines()
+    root = 1 + next(n for n, line in enumerate(source) if "length = jnp.sqrt(" in line)
+    nan, inf = found["located"]["first_nan"], found["located"]["first_inf"]
+    assert (inf["primitive"], inf["sweep"], inf["line"], inf["function"]) == ("div", "derivative", root, "model")
+    assert (nan["primitive"], nan["sweep"], nan["function"]) == ("mul", "transpose", "model")
+    # The row of the digit that was erased whole.
+    assert nan["index"][0] == inf["index"][0]
+    assert "backward features" in nan["reaches"]
+
+
+@pytest.mark.parametrize("version", [(0, 9, 2), (0, 11, 0), (1, 0, 0)])
+def test_a_jax_that_is_not_supported(located, monkeypatch, version):
+    monkeypatch.setattr(jax, "__version_info__", version)
+    monkeypatch.setattr(jax, "__version__", ".".join(map(str, version)))
+    words = f"locate needs jax >=0.10,<0.11, and this is {jax.__version__}: pip install 'firstnan[jax]'"
+    with pytest.raises(ImportError, match=words.replace("[", r"\[")):
+        locate(lambda x: x, 1.0)
+    code, text, complaint = located("norm_training:step")
+    assert (code, text) == (2, "")
+    assert words in complaint
+
+
+def test_the_bounds_are_those_of_the_extra():
+    import tomllib
+
+    from firstnan.jax.births import supported
+
+    extra = tomllib.loads((EXAMPLES.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]["jax"]
+    bounds = [".".join(map(str, bound)) for bound in (supported.OLDEST, supported.FIRST_UNKNOWN)]
+    assert f"jax>={bounds[0]},<{bounds[1]}" in extra

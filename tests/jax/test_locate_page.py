@@ -31,7 +31,7 @@ def test_every_block_of_the_page(tmp_path):
 def test_the_attributes_that_the_page_names_exist():
     from firstnan.jax import Birth, Located
 
-    rows = PAGE.read_text(encoding="utf-8").split("## How to read it")[1].split("What is not reported")[0]
+    rows = PAGE.read_text(encoding="utf-8").split("## How to read it")[1].split("What is not reported as")[0]
     for row in rows.splitlines():
         for name in re.findall(r"`(\w+)`", row.partition("|")[2].partition("|")[0]):
             assert hasattr(Birth, name) or hasattr(Located, name), name

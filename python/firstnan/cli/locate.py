@@ -31,13 +31,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     bundle = read_bundle(arguments.bundle)
     step = imported(arguments.step)
-    from firstnan.jax.births.replay import replay
+    from firstnan.jax.births.replay import NoCounts, replay
+    from firstnan.jax.births.supported import require_supported_jax
 
+    try:
+        require_supported_jax()
+    except ImportError as error:
+        raise Misuse(str(error)) from None
     try:
         with waiting("running the step, equation by equation"), main_is(arguments.step.partition(":")[0]):
             replayed = replay(bundle, step)
     except ContractError as error:
         raise Refused(error, arguments.bundle) from None
+    except NoCounts:
+        raise Misuse(f"{arguments.step} returns no counts from count_stages: give the step that was given to run") from None
     except Exception as error:
         wrong = arguments_differ(step)
         what = wrong or f"raised {type(error).__name__} on the state and batch of the bundle{last_line(error)}"
@@ -75,6 +82,8 @@ def imported(name: str) -> Callable[..., Any]:
         found: Any = importlib.import_module(module_name)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module_name}.".startswith(f"{error.name}."):
+            if module_name.endswith(".py"):
+                raise Misuse(f"--step takes the name of a module: {module_name.removesuffix('.py')}, not a file") from error
             raise Misuse(f"there is no module {error.name} here or installed: run this where its file is") from error
         raise Misuse(f"importing {module_name} raised {type(error).__name__}{last_line(error)}") from error
     for part in path.split("."):

@@ -45,6 +45,7 @@ from firstnan.jax.missing import needs_jax as _needs_jax
 if TYPE_CHECKING:
     from firstnan.jax.births.finder import locate as locate
     from firstnan.jax.births.findings import Birth as Birth
+    from firstnan.jax.births.findings import Constant as Constant
     from firstnan.jax.births.findings import Entered as Entered
     from firstnan.jax.births.findings import Located as Located
     from firstnan.jax.births.findings import Operand as Operand
@@ -80,7 +81,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "births.finder": ("locate",),
-    "births.findings": ("Birth", "Entered", "Located", "Operand", "Place"),
+    "births.findings": ("Birth", "Constant", "Entered", "Located", "Operand", "Place"),
     "bundle": ("Bundle", "Incident", "read_bundle", "verify_bundle", "write_incident_bundle"),
     "evidence": ("capture",),
     "counts": ("LeafKind", "StageCounts", "count_stages"),
@@ -100,6 +101,7 @@ __all__ = [
     "BeforeReduction",
     "Birth",
     "Bundle",
+    "Constant",
     "Difference",
     "Entered",
     "Exclusion",

@@ -7,6 +7,7 @@ operands     what is kept of a birth's inputs and outputs
 interpreter  walks a jaxpr equation by equation over cells, into every call and loop
 stacking     elements of a scanned array, and the array of them
 execution    how an equation is carried out: as it stands, or on every shard of a shard_map
+supported    the versions of JAX whose jaxprs can be walked: >=0.10,<0.11
 sources      the user's line of an equation, and the sweep of differentiation it belongs to
 findings     what `locate` returns
 report       from the cells of the outputs back to the births

@@ -89,7 +89,10 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Link:
-    """One equation on the way of a NaN or an Inf. `number` is the order of the walk; `facts` only where it is born."""
+    """One equation on the way of a NaN or an Inf. `number` is the order of the walk; `facts` only where it is born.
+
+    `constant` is where an infinity of the program meets a value of the step: a way begins there, without a birth.
+    """
 
     number: int
     kind: Kind
@@ -97,6 +100,7 @@ class Link:
     iteration: tuple[int, ...]
     parents: tuple[Link, ...]
     facts: Facts | None = None
+    constant: bool = False
 
 
 class Cell:

@@ -14,7 +14,8 @@ from firstnan.jax.births.cells import Cell, Scope, is_inexact
 from firstnan.jax.births.findings import Entered, Located
 from firstnan.jax.births.interpreter import Walk, Where
 from firstnan.jax.births.operands import first_index, operand
-from firstnan.jax.births.report import Reached, first_birth
+from firstnan.jax.births.report import Reached, constants_of, first_birth
+from firstnan.jax.births.supported import require_supported_jax
 from firstnan.jax.counts import StageCounts
 from firstnan.jax.paths import leaf_path, path_part
 from firstnan.jax.rollback import is_alive
@@ -34,11 +35,15 @@ def locate(step: Callable[..., Any], *args: Any) -> Located:
     Raises:
         ValueError: an argument was donated, so its values are gone.
         TypeError: an argument has a leaf that is no array or number, or is static.
+        ImportError: the JAX that is installed is not >=0.10,<0.11.
     """
+    require_supported_jax()
     for name, arg in zip(_argument_names(step, len(args)), args, strict=True):
         if not is_alive(arg):
             raise ValueError(f"argument {name} was donated: give locate what it was before the step")
-    with jax.debug_nans(False), jax.debug_infs(False):
+    # A host value beyond the range becomes infinite on the way in: told of as what came in, and so no warning of numpy's,
+    # which jaxlib answers with a segmentation fault where warnings are errors.
+    with jax.debug_nans(False), jax.debug_infs(False), np.errstate(over="ignore"):
         jitted = step if isinstance(step, jax.stages.Wrapped) else jax.jit(step)
         traced = jitted.trace(*args)
         leaves = [(_path(step, path, len(args)), leaf) for path, leaf in jax.tree_util.tree_flatten_with_path(args)[0]]
@@ -59,12 +64,13 @@ def locate(step: Callable[..., Any], *args: Any) -> Located:
         first_nan=first_birth("nan", reached, names),
         first_inf=first_birth("inf", reached, names),
         entered=tuple(
-            _entered(name, cell)
-            for name, cell in zip(names, [*cells, *consts], strict=True)
+            _entered(name, leaf, cell)
+            for (name, leaf), cell in zip(leaves, [*cells, *consts], strict=True)
             if cell.arguments and not cell.finite
         ),
         reaches=tuple(output.name for output in reached),
         reproduced=all(_same_pattern(out.value, other) for out, other in zip(outs, compiled, strict=True)),
+        constants=constants_of(reached),
     )
 
 
@@ -87,10 +93,11 @@ def _constant(value: Any, number: int) -> Cell:
     return cell
 
 
-def _entered(name: str, cell: Cell) -> Entered:
+def _entered(name: str, leaf: Any, cell: Cell) -> Entered:
     bad = cell.mask("nan") | cell.mask("inf")
     counts = operand(cell.value, (), ())
-    return Entered(name, counts.nan, counts.positive_infinity, counts.negative_infinity, first_index(bad))
+    finite_as = None if isinstance(leaf, jax.Array) or not np.isfinite(leaf).all() else str(np.asarray(leaf).dtype)
+    return Entered(name, counts.nan, counts.positive_infinity, counts.negative_infinity, first_index(bad), finite_as)
 
 
 def _reached(out_info: Any, outs: Sequence[Cell], counts: Sequence[Cell]) -> Iterator[Reached]:

@@ -101,18 +101,39 @@ class Birth:
 
 
 @dataclass(frozen=True, slots=True)
+class Constant:
+    """An infinity that the program has as a constant, such as that of a mask: no birth. Of the equation where it meets a
+    value of the step, with the first equation, where there is one, that makes a NaN out of it.
+    """
+
+    place: Place
+    nan: Place | None
+    reaches: tuple[str, ...]
+
+    def __str__(self) -> str:
+        text = f"constant Inf of the program, not born in the step: {self.place.primitive}, {self.place.at}"
+        return text if self.nan is None else f"{text}; it is an input of the NaN of {self.nan.primitive}, {self.nan.at}"
+
+
+@dataclass(frozen=True, slots=True)
 class Entered:
-    """A leaf of the arguments (or a closed-over array with NaN) that was non-finite before the step began."""
+    """A leaf of the arguments (or a closed-over array with NaN) that was non-finite before the step began.
+
+    `finite_as` is the dtype that a host array had in which it was finite still: JAX takes float64 as float32, and what
+    is beyond that range becomes infinite on the way in. None where it came as it is.
+    """
 
     path: str
     nan: int
     positive_infinity: int
     negative_infinity: int
     index: tuple[int, ...]
+    finite_as: str | None = None
 
     def __str__(self) -> str:
         counts = f"{self.nan} NaN, {self.positive_infinity} Inf, {self.negative_infinity} -Inf"
-        return f"came in: {self.path}: {counts}, first at {list(self.index)}"
+        text = f"came in: {self.path}: {counts}, first at {list(self.index)}"
+        return text if self.finite_as is None else f"{text}; finite as {self.finite_as}, before JAX converted it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +142,8 @@ class Located:
 
     `reproduced` says whether the equation-by-equation run gave outputs with NaN and Inf at the same elements as the
     compiled step: XLA's fusion can change that, and then a birth found here need not be the one there. `reaches` are
-    the non-finite outputs, by path; counted leaves by stage and path.
+    the non-finite outputs, by path; counted leaves by stage and path. `constants` are the program's own infinities that
+    reach one of them.
     """
 
     first_nan: Birth | None
@@ -129,6 +151,7 @@ class Located:
     entered: tuple[Entered, ...]
     reaches: tuple[str, ...]
     reproduced: bool
+    constants: tuple[Constant, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object; numbers that JSON lacks (the samples) are text."""
@@ -139,6 +162,9 @@ class Located:
         same = "the same elements as" if self.reproduced else "OTHER elements than"
         lines = [f"equation by equation, NaN and Inf are at {same} in the compiled step"]
         lines += [str(leaf) for leaf in self.entered]
+        if self.entered:
+            lines.append("what came in is from before the step: an earlier step, or the data; this step cannot tell which")
+        lines += [str(constant) for constant in self.constants]
         lines += [str(birth) for birth in (self.first_nan, self.first_inf) if birth is not None]
         if self.first_nan is None and self.first_inf is None:
             lines.append("nothing non-finite that reaches an output is born in the step")

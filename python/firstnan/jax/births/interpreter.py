@@ -11,7 +11,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as
 
 from firstnan.jax.births.cells import Cell, Scope, Site
 from firstnan.jax.births.execution import Execution, Plain, Sharded
-from firstnan.jax.births.owners import MOVING, own_made, own_moved
+from firstnan.jax.births.owners import MOVING, own_constant, own_made, own_moved
 from firstnan.jax.births.stacking import stack, take
 from firstnan.jax.births.trail import Trail
 
@@ -99,10 +99,11 @@ class Walk:
         trail = Trail(Site(eqn, where.scope), where.iteration, ins, values, self._numbers)
         if eqn.primitive.name in MOVING:
             own_moved(eqn, ins, outs, where.execution, trail)
-            return outs
-        for out in outs:
-            if not out.finite:
-                own_made(eqn, ins, out, trail)
+        else:
+            for out in outs:
+                if not out.finite:
+                    own_made(eqn, ins, out, trail)
+        own_constant(ins, outs, trail)
         return outs
 
     def count(self, eqn: JaxprEqn, ins: list[Cell], where: Where) -> list[Cell]:

@@ -85,6 +85,25 @@ def own_made(eqn: JaxprEqn, ins: Sequence[Cell], out: Cell, trail: Trail) -> Non
     out.own(np.where(out.mask("nan"), owners["nan"], np.where(out.mask("inf"), owners["inf"], np.int32(0))), trail.links)
 
 
+def own_constant(ins: Sequence[Cell], outs: Sequence[Cell], trail: Trail) -> None:
+    """Marks where an infinity of the program meets a value of the step, so that a report can mention it.
+
+    Not where one came in with an argument as well: which of the two an element has is not followed.
+    """
+    if not any(cell.has_inf and not cell.arguments for cell in ins):
+        return
+    if any(cell.has_inf and cell.arguments and bool(np.any(cell.mask("inf") & (cell.owners == 0))) for cell in ins):
+        return
+    for out in outs:
+        if not (out.has_inf and out.arguments):
+            continue
+        unexplained = out.mask("inf") & (out.owners == 0)
+        if unexplained.any():
+            number = trail.enter()
+            whole = out.every == "inf" and bool(unexplained.all())
+            out.own(number if whole else np.where(unexplained, np.int32(number), out.owners), trail.links)
+
+
 def _all_alike(eqn: JaxprEqn, ins: Sequence[Cell], out: Cell) -> bool:
     """Whether every element of an elementwise equation comes the same way, so that none need be looked at."""
     if out.every is None or eqn.primitive.name == "select_n":

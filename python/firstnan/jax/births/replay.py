@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 
 from firstnan import ContractError
 from firstnan.jax.births.finder import locate
 from firstnan.jax.births.findings import Located
+from firstnan.jax.births.supported import require_supported_jax
 from firstnan.jax.bundle import Bundle
 from firstnan.jax.counts import StageCounts
 from firstnan.jax.rollback import Lender
 from firstnan.jax.tally import LeafCount, Tally
+
+
+class NoCounts(TypeError):
+    """A step that returns no counts: it cannot be the one that was given to `run`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +46,17 @@ def replay(bundle: Bundle, step: Callable[[Any, Any], Any]) -> Replay:
 
     Raises:
         ContractError: the saved state is not the one before the bad step, or needs a type that is not imported.
-        TypeError: the step returns no counts.
+        NoCounts: the step returns no counts.
+        ImportError: the JAX that is installed is not >=0.10,<0.11.
     """
+    require_supported_jax()
     incident = bundle.incident
     if incident.state_step_id != incident.step_id:
         raise ContractError(f"the saved state is that before step {incident.state_step_id}, not {incident.step_id}")
     state, batch = bundle.state(), bundle.batch()
     lender = Lender()
-    counts = _counts_of(step(lender.lend("state", state), lender.lend("batch", batch)))
+    with np.errstate(over="ignore"):  # as in locate
+        counts = _counts_of(step(lender.lend("state", state), lender.lend("batch", batch)))
     recorded = set(bundle.counts.leaves)
     return Replay(
         same_counts=counts == bundle.counts,
@@ -60,5 +69,5 @@ def _counts_of(outcome: Any) -> Tally:
     parts = jax.tree.leaves(outcome, is_leaf=lambda part: isinstance(part, StageCounts))
     counts = next((part for part in parts if isinstance(part, StageCounts)), None)
     if counts is None:
-        raise TypeError("the step returns no counts from count_stages")
+        raise NoCounts("the step returns no counts from count_stages")
     return counts.to_host()

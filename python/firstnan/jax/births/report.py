@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from firstnan.jax.births.cells import Cell, Kind, Link
-from firstnan.jax.births.findings import Birth
+from firstnan.jax.births.findings import Birth, Constant
 from firstnan.jax.births.sources import place_of
 
 
@@ -51,6 +51,41 @@ def first_birth(kind: Kind, reached: Sequence[Reached], arguments: Sequence[str]
         path=places,
         reaches=_outputs_of(birth, towards, reached),
     )
+
+
+def constants_of(reached: Sequence[Reached]) -> tuple[Constant, ...]:
+    """The infinities of the program in these outputs or behind their NaN, each line and primitive once, in order."""
+    towards = _ways_to_outputs(reached)
+    in_order = sorted(towards, key=lambda link: link.number)
+    found: dict[tuple[Any, ...], Constant] = {}
+    for link in in_order:
+        if not link.constant:
+            continue
+        place = place_of(link)
+        same = (place.primitive, place.file, place.line)
+        known = found.get(same)
+        if known is None or known.nan is None:
+            nan = _first_nan_of(link, in_order)
+            reaches = _outputs_of(link, towards, reached)
+            found[same] = Constant(
+                place=place if known is None else known.place,
+                nan=None if nan is None else place_of(nan),
+                reaches=reaches if known is None else tuple(dict.fromkeys(known.reaches + reaches)),
+            )
+    return tuple(found.values())
+
+
+def _first_nan_of(constant: Link, in_order: Sequence[Link]) -> Link | None:
+    """The first NaN that is born from an infinity; along its way it may pass any equation that keeps it infinite."""
+    infinite = {constant}
+    for link in in_order:
+        if infinite.isdisjoint(link.parents):
+            continue
+        if link.kind == "nan" and link.facts is not None:
+            return link
+        if link.kind == "inf":
+            infinite.add(link)
+    return None
 
 
 def _ways_to_outputs(reached: Sequence[Reached]) -> dict[Link, Link | None]:

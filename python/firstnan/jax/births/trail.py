@@ -29,3 +29,9 @@ class Trail:
         by = tuple(self.links[parent] for parent in sorted(parents))
         self.links[number] = Link(number, kind, self._site, self._iteration, by, facts)
         return number
+
+    def enter(self) -> int:
+        """A new link for an infinity of the program that meets a value of the step."""
+        number = next(self._numbers)
+        self.links[number] = Link(number, "inf", self._site, self._iteration, (), constant=True)
+        return number
