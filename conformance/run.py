@@ -54,6 +54,7 @@ STACKS = [
     Stack("node", ["node", "npm"],
           [Step(["npm", "ci", "--no-audit", "--no-fund", "--silent"], ["package.json", "package-lock.json"])],
           ["node", "conform.mjs"]),
+    Stack("go", ["go"], [Step(["go", "build", "-mod=readonly", "-o", str(BUILD / "go"), "."])], [str(BUILD / "go")]),
 ]
 
 Answers = dict[str, dict[str, Any]]
