@@ -1,4 +1,4 @@
-// Runs every vector through santhosh-tekuri/jsonschema, cel-go and canonical; one JSON line a vector (see ../README.md).
+// Runs every vector through santhosh-tekuri/jsonschema, cel-go and canonical; one JSON line a vector (see ../run.py).
 // Usage: conform BUNDLE VECTORS...
 package main
 

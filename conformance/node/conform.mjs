@@ -1,4 +1,4 @@
-// Runs every vector through ajv, a CEL engine and canonical.mjs; one JSON line a vector (see ../README.md).
+// Runs every vector through ajv, a CEL engine and canonical.mjs; one JSON line a vector (see ../run.py).
 // Usage: node conform.mjs BUNDLE VECTORS...
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
