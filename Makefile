@@ -8,7 +8,7 @@ STAMP := $(VENV)/.firstnan-built
 SOURCES := $(shell find rust/firstnan-core rust/firstnan-python schemas -type f -not -path '*/target/*') Cargo.toml Cargo.lock pyproject.toml
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test test-rust test-python lint generate check-generated bench fuzz build clean
+.PHONY: help demo test test-rust test-python lint generate check-generated bench fuzz conformance build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -55,6 +55,9 @@ check-generated: $(VENV)/.installed ## fail where a generated file is not what t
 
 bench: build ## our speed and the peers' in one process, as ratios
 	$(BIN)/python benches/run.py
+
+conformance: build ## the same vectors in Node and Go, against our own answers
+	$(BIN)/python conformance/run.py
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (600); needs the nightly toolchain and cargo-fuzz
 	rust/fuzz/run.sh $(FUZZ_SECONDS)
