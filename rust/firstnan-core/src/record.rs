@@ -1,4 +1,4 @@
-//! What every generated record offers, and the three traits it speaks: JSON in, objects in, objects out.
+//! What every generated record offers, and the traits it speaks: JSON in, objects in, objects out, values out.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
