@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 600
 STAMP := $(VENV)/.firstnan-built
-SOURCES := $(shell find rust/firstnan-core rust/firstnan-python schemas -type f -not -path '*/target/*') Cargo.toml Cargo.lock pyproject.toml
+SOURCES := $(shell find rust/firstnan-core rust/firstnan-ingest rust/firstnan-python schemas -type f -not -path '*/target/*') Cargo.toml Cargo.lock pyproject.toml
 export JAX_PLATFORMS ?= cpu
 
 .PHONY: help demo test test-rust test-python lint generate check-generated bench fuzz conformance build clean

@@ -60,7 +60,8 @@ def test_a_schema_file_is_all_that_a_new_record_needs(tmp_path):
     example = {"run_id": telemetry["run_id"], "mood": "rising", "steps": [1, 2], "losses": [1, 2.5]}
     example |= {"last": telemetry, "note": None}
     copy = tmp_path / "copy"
-    for part in ("rust/firstnan-core", "rust/firstnan-python", "schemas/v1", "schemas/meta", "python/firstnan", "docs"):
+    crates = ("rust/firstnan-core", "rust/firstnan-ingest", "rust/firstnan-python")
+    for part in (*crates, "schemas/v1", "schemas/meta", "python/firstnan", "docs"):
         shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("*.so", "__pycache__", "schemas"))
     for name in ("Cargo.toml", "Cargo.lock", "pyproject.toml", "LICENSE", "README.md"):
         shutil.copy(ROOT / name, copy / name)

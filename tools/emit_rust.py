@@ -192,6 +192,21 @@ class RustEmitter:
             case RecordRef() | UnionRef():
                 return f"{place}.build(b)"
 
+    def visit(self, type_: Type, place: str) -> str:
+        """Statements that show the value behind the reference `place` to the visitor `v`."""
+        match type_:
+            case Text() | Real():
+                return f"v.{'text' if isinstance(type_, Text) else 'real'}({place});"
+            case Integer() | Boolean():
+                return f"v.{'integer' if isinstance(type_, Integer) else 'boolean'}(*{place});"
+            case Choice():
+                return f"v.choice(&{type_.rust}::CHOICE, *{place} as usize);"
+            case Array():
+                return (f"v.begin_items({place}.len()); for it in {place} {{ v.item(); {self.visit(type_.item, 'it')} }} "
+                        "v.end_items();")
+            case RecordRef() | UnionRef():
+                return f"{place}.visit(v);"
+
     def check(self, type_: Type, place: str) -> str:
         """A Result of unit over the reference `place`; empty where the Rust type says it all."""
         match type_:
@@ -238,6 +253,7 @@ class RustEmitter:
             "name": field.name, "description": field.description, "optional": field.optional,
             "rust_type": self.rust_type(type_), "info": self.info_type(type_), "read": self.read(type_),
             "write": self.write(type_, "it", record.profile), "build": self.build(type_, "it"),
+            "visit": self.visit(type_, "it"),
             "check": self.check(type_, "it"),
         }  # fmt: skip
         place = f"f{record.fields.index(field)}"
@@ -308,7 +324,8 @@ class RustEmitter:
     def front(self) -> str:
         records, unions = self.model.records.values(), self.model.unions.values()
         kinds = [
-            {"kind": kind.kind, "title": kind.title, "life": self.lifetime(kind.title, union=isinstance(kind, Union))}
+            {"kind": kind.kind, "title": kind.title, "life": self.lifetime(kind.title, union=isinstance(kind, Union)),
+             "info": self.info_type(UnionRef(kind.title) if isinstance(kind, Union) else RecordRef(kind.title))}
             for kind in self.model.kinds
         ]
         return self.render("mod", {

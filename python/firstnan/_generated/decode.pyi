@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 from firstnan._core import _Buffer
 from firstnan._generated.records import (
     Checkpoint,
+    Envelope,
     ExpectedNonfinite,
     IncidentObservation,
     IncidentObservations,
@@ -29,6 +30,9 @@ from firstnan._generated.records import (
 
 @overload
 def decode(kind: Literal["checkpoint"], data: str | _Buffer) -> Checkpoint: ...
+
+@overload
+def decode(kind: Literal["envelope"], data: str | _Buffer) -> Envelope: ...
 
 @overload
 def decode(kind: Literal["expected-nonfinite"], data: str | _Buffer) -> ExpectedNonfinite: ...

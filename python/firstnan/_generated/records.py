@@ -119,6 +119,40 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class Envelope:
+    """What a fleet says of a record it sends: a line of telemetry is `{"envelope": …, "record": …}`.
+
+    Kind `envelope`, canonical profile `evidence`.
+
+    Attributes:
+        kind: The kind of the record. (1 to 128 characters, ^[a-z], only [a-z0-9-])
+        rank: The rank that sends. (0 to 4095)
+        world_size: The ranks of the run, 1 for a run of one process. (1 to 4096)
+        attempt: How often the run was restarted before, counted from 0. (0 to 1000000000)
+        sequence: The position among what this rank sent in this attempt, counted from 0. (0 to
+            9007199254740991)
+        source: Who sends: a host, a job, a probe. (1 to 128 characters, ^[A-Za-z0-9], only
+            [A-Za-z0-9._:/@-])
+
+    Rules:
+        rank-below-world: rank must be below world_size.
+
+    Raises:
+        ContractError: a field or a rule is broken; `.pointer` names the field, `.bound` the bound.
+    """
+
+    kind: str
+    rank: int
+    world_size: int
+    attempt: int
+    sequence: int
+    source: str
+
+    def __post_init__(self) -> None:
+        _core.check(1, self)
+
+
+@dataclass(frozen=True)
 class ExpectedNonfinite:
     """Leaves whose non-finite elements are intended, such as scores under an attention mask. They are
     counted and recorded, and not triaged.
@@ -148,7 +182,7 @@ class ExpectedNonfinite:
     reason: str
 
     def __post_init__(self) -> None:
-        _core.check(1, self)
+        _core.check(2, self)
 
 
 @dataclass(frozen=True)
@@ -180,7 +214,7 @@ class IncidentObservation:
     elements: int | None
 
     def __post_init__(self) -> None:
-        _core.check(2, self)
+        _core.check(3, self)
 
 
 @dataclass(frozen=True)
@@ -214,7 +248,7 @@ class IncidentObservations:
     root_cause_claim: Literal["NONE_SYMPTOM_LOCATION_IS_NOT_CAUSALITY"]
 
     def __post_init__(self) -> None:
-        _core.check(3, self)
+        _core.check(4, self)
 
 
 @dataclass(frozen=True)
@@ -255,7 +289,7 @@ class IncidentReport:
     root_cause_claim: Literal["NONE_SYMPTOM_LOCATION_IS_NOT_CAUSALITY"]
 
     def __post_init__(self) -> None:
-        _core.check(4, self)
+        _core.check(5, self)
 
 
 @dataclass(frozen=True)
@@ -303,7 +337,7 @@ class LogicalPlacement(_methods.LogicalPlacementMethods):
     shard_end: int = 0
 
     def __post_init__(self) -> None:
-        _core.check(5, self)
+        _core.check(6, self)
 
 
 @dataclass(frozen=True)
@@ -328,7 +362,7 @@ class MissingSentinel:
     reason: str
 
     def __post_init__(self) -> None:
-        _core.check(6, self)
+        _core.check(7, self)
 
 
 @dataclass(frozen=True)
@@ -349,7 +383,7 @@ class RoleOfLeaves:
     path: str
 
     def __post_init__(self) -> None:
-        _core.check(7, self)
+        _core.check(8, self)
 
 
 @dataclass(frozen=True)
@@ -383,7 +417,7 @@ class NonfinitePolicy:
     skip_may_change: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _core.check(8, self)
+        _core.check(9, self)
 
 
 @dataclass(frozen=True)
@@ -426,7 +460,7 @@ class RankInventory:
     storage_digest: str
 
     def __post_init__(self) -> None:
-        _core.check(9, self)
+        _core.check(10, self)
 
 
 @dataclass(frozen=True)
@@ -457,7 +491,7 @@ class RunIdentity:
     world_size: int
 
     def __post_init__(self) -> None:
-        _core.check(10, self)
+        _core.check(11, self)
 
 
 @dataclass(frozen=True)
@@ -485,7 +519,7 @@ class WorkerStarted:
     device_count: int
 
     def __post_init__(self) -> None:
-        _core.check(11, self)
+        _core.check(12, self)
 
 
 @dataclass(frozen=True)
@@ -512,7 +546,7 @@ class WorkerRestored:
     state_hash: str
 
     def __post_init__(self) -> None:
-        _core.check(12, self)
+        _core.check(13, self)
 
 
 @dataclass(frozen=True)
@@ -539,7 +573,7 @@ class WorkerReady:
     step: int
 
     def __post_init__(self) -> None:
-        _core.check(13, self)
+        _core.check(14, self)
 
 
 @dataclass(frozen=True)
@@ -573,7 +607,7 @@ class WorkerProgress:
     state_hash: str
 
     def __post_init__(self) -> None:
-        _core.check(14, self)
+        _core.check(15, self)
 
 
 @dataclass(frozen=True)
@@ -600,7 +634,7 @@ class WorkerCheckpointed:
     state_hash: str
 
     def __post_init__(self) -> None:
-        _core.check(15, self)
+        _core.check(16, self)
 
 
 @dataclass(frozen=True)
@@ -624,7 +658,7 @@ class WorkerStallInjected:
     step: int
 
     def __post_init__(self) -> None:
-        _core.check(16, self)
+        _core.check(17, self)
 
 
 @dataclass(frozen=True)
@@ -651,7 +685,7 @@ class WorkerCompleted:
     state_hash: str
 
     def __post_init__(self) -> None:
-        _core.check(17, self)
+        _core.check(18, self)
 
 
 @dataclass(frozen=True)
@@ -678,7 +712,7 @@ class WorkerFailed:
     message: str
 
     def __post_init__(self) -> None:
-        _core.check(18, self)
+        _core.check(19, self)
 
 
 @dataclass(frozen=True)
@@ -723,7 +757,7 @@ class WorkerConfiguration:
     stall_seconds: float = 10
 
     def __post_init__(self) -> None:
-        _core.check(19, self)
+        _core.check(20, self)
 
 
 @dataclass(frozen=True)
@@ -767,7 +801,7 @@ class RunRecord:
     malformed_stdout: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _core.check(20, self)
+        _core.check(21, self)
 
 
 @dataclass(frozen=True)
@@ -803,7 +837,7 @@ class StageMessage(_methods.StageMessageMethods):
     error_code: str | None = None
 
     def __post_init__(self) -> None:
-        _core.check(21, self)
+        _core.check(22, self)
 
 
 @dataclass(frozen=True)
@@ -874,7 +908,7 @@ class StageTelemetry(_methods.StageTelemetryMethods):
     owner: str
 
     def __post_init__(self) -> None:
-        _core.check(22, self)
+        _core.check(23, self)
 
 
 @dataclass(frozen=True)
@@ -902,7 +936,7 @@ class TopologyPlan:
     placement_plan_digest: str
 
     def __post_init__(self) -> None:
-        _core.check(23, self)
+        _core.check(24, self)
 
 
 @dataclass(frozen=True)
@@ -980,7 +1014,7 @@ class TrainingIncidentContract(_methods.TrainingIncidentContractMethods):
     incident_owner: str
 
     def __post_init__(self) -> None:
-        _core.check(24, self)
+        _core.check(25, self)
 
 
 @dataclass(frozen=True)
@@ -1009,7 +1043,7 @@ class TrainingRunEvidence(_methods.TrainingRunEvidenceMethods):
     stages: tuple[StageTelemetry, StageTelemetry, StageTelemetry, StageTelemetry, StageTelemetry]
 
     def __post_init__(self) -> None:
-        _core.check(25, self)
+        _core.check(26, self)
 
 
 WorkerEvent = WorkerStarted | WorkerRestored | WorkerReady | WorkerProgress | WorkerCheckpointed | WorkerStallInjected | WorkerCompleted | WorkerFailed
@@ -1017,6 +1051,7 @@ WorkerEvent = WorkerStarted | WorkerRestored | WorkerReady | WorkerProgress | Wo
 
 __all__ = [
     "Checkpoint",
+    "Envelope",
     "ExpectedNonfinite",
     "IncidentObservation",
     "IncidentObservations",

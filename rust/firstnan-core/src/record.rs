@@ -1,4 +1,4 @@
-//! What every generated record offers, and the three traits it speaks: JSON in, objects in, objects out.
+//! What every generated record offers, and the traits it speaks: JSON in, objects in, objects out, values out.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -197,6 +197,34 @@ pub trait Builder {
     ) -> std::result::Result<Self::Out, Self::Error>;
 }
 
+/// Values out one by one, in the order of the schema: for tables, which build no value of their own for a record.
+pub trait Visitor {
+    /// null, of whatever type the field has.
+    fn null(&mut self);
+    /// A string.
+    fn text(&mut self, value: &str);
+    /// An integer.
+    fn integer(&mut self, value: i64);
+    /// A number that keeps its type.
+    fn real(&mut self, value: &Real<'_>);
+    /// A boolean.
+    fn boolean(&mut self, value: bool);
+    /// A member of a closed list.
+    fn choice(&mut self, choice: &'static Choice, index: usize);
+    /// An array of so many items begins; each follows its own [`Self::item`].
+    fn begin_items(&mut self, length: usize);
+    /// The next item of the innermost array comes.
+    fn item(&mut self);
+    /// The innermost array ends.
+    fn end_items(&mut self);
+    /// A record begins; each value follows its own [`Self::field`].
+    fn begin_record(&mut self, info: &'static RecordInfo);
+    /// The next value is this field of the innermost record.
+    fn field(&mut self, index: usize);
+    /// The innermost record ends.
+    fn end_record(&mut self);
+}
+
 /// A record of the contract. Everything here is generated from its schema.
 pub trait Record<'a>: Sized {
     /// `stage-telemetry`, or the name of a union of records.
@@ -216,6 +244,8 @@ pub trait Record<'a>: Sized {
     fn write(&self, out: &mut Vec<u8>) -> Result<()>;
     /// Builds the record in another language.
     fn build<B: Builder>(&self, builder: &mut B) -> std::result::Result<B::Out, B::Error>;
+    /// Shows every value to a visitor, in the order of the schema.
+    fn visit<V: Visitor>(&self, visitor: &mut V);
 
     /// Decodes strictly: the whole input is this record, nothing else.
     ///

@@ -161,4 +161,27 @@ impl<'a> Record<'a> for Checkpoint<'a> {
         ];
         b.record(&Self::INFO, values)
     }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.schema_version; v.integer(*it); }
+        v.field(1);
+        { let it = &self.worker_hash; v.text(it); }
+        v.field(2);
+        { let it = &self.step; v.integer(*it); }
+        v.field(3);
+        { let it = &self.params; v.begin_items(it.len()); for it in it { v.item(); v.real(it); } v.end_items(); }
+        v.field(4);
+        { let it = &self.velocity; v.begin_items(it.len()); for it in it { v.item(); v.real(it); } v.end_items(); }
+        v.field(5);
+        { let it = &self.key; v.begin_items(it.len()); for it in it { v.item(); v.integer(*it); } v.end_items(); }
+        v.field(6);
+        { let it = &self.config_hash; v.text(it); }
+        v.field(7);
+        { let it = &self.data_hash; v.text(it); }
+        v.field(8);
+        { let it = &self.checksum; v.text(it); }
+        v.end_record();
+    }
 }

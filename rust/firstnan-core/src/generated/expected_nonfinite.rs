@@ -23,7 +23,7 @@ pub struct ExpectedNonfinite<'a> {
 impl<'a> ExpectedNonfinite<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 1,
+        index: 2,
         kind: "expected-nonfinite",
         name: "ExpectedNonfinite",
         profile: Profile::Record,
@@ -56,11 +56,11 @@ impl<'a> Record<'a> for ExpectedNonfinite<'a> {
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
                 "stage" => shape::member(reader, &mut f0, "stage", |r| StageName::read(r))?,
-                "path" => shape::member(reader, &mut f1, "path", |r| shapes::TEXT_1.read(r))?,
+                "path" => shape::member(reader, &mut f1, "path", |r| shapes::TEXT_3.read(r))?,
                 "nan" => shape::member(reader, &mut f2, "nan", |r| shape::read_boolean(r))?,
                 "positive_infinity" => shape::member(reader, &mut f3, "positive_infinity", |r| shape::read_boolean(r))?,
                 "negative_infinity" => shape::member(reader, &mut f4, "negative_infinity", |r| shape::read_boolean(r))?,
-                "reason" => shape::member(reader, &mut f5, "reason", |r| shapes::TEXT_2.read(r))?,
+                "reason" => shape::member(reader, &mut f5, "reason", |r| shapes::TEXT_4.read(r))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
         }
@@ -78,17 +78,17 @@ impl<'a> Record<'a> for ExpectedNonfinite<'a> {
         let [f0, f1, f2, f3, f4, f5] = value.fields::<6>(&Self::INFO)?;
         Ok(Self {
             stage: f0.choice(&StageName::CHOICE, false).map(StageName::from_index).map_err(|e| e.at("stage"))?,
-            path: shapes::TEXT_1.extract(f1, false).map_err(|e| e.at("path"))?,
+            path: shapes::TEXT_3.extract(f1, false).map_err(|e| e.at("path"))?,
             nan: f2.boolean().map_err(|e| e.at("nan"))?,
             positive_infinity: f3.boolean().map_err(|e| e.at("positive_infinity"))?,
             negative_infinity: f4.boolean().map_err(|e| e.at("negative_infinity"))?,
-            reason: shapes::TEXT_2.extract(f5, false).map_err(|e| e.at("reason"))?,
+            reason: shapes::TEXT_4.extract(f5, false).map_err(|e| e.at("reason"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.path; shapes::TEXT_1.check(it).map_err(|e| e.at("path"))?; }
-        { let it = &self.reason; shapes::TEXT_2.check(it).map_err(|e| e.at("reason"))?; }
+        { let it = &self.path; shapes::TEXT_3.check(it).map_err(|e| e.at("path"))?; }
+        { let it = &self.reason; shapes::TEXT_4.check(it).map_err(|e| e.at("reason"))?; }
         Ok(())
     }
 
@@ -127,5 +127,22 @@ impl<'a> Record<'a> for ExpectedNonfinite<'a> {
             { let it = &self.reason; b.text(it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.stage; v.choice(&StageName::CHOICE, *it as usize); }
+        v.field(1);
+        { let it = &self.path; v.text(it); }
+        v.field(2);
+        { let it = &self.nan; v.boolean(*it); }
+        v.field(3);
+        { let it = &self.positive_infinity; v.boolean(*it); }
+        v.field(4);
+        { let it = &self.negative_infinity; v.boolean(*it); }
+        v.field(5);
+        { let it = &self.reason; v.text(it); }
+        v.end_record();
     }
 }

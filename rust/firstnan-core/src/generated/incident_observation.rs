@@ -21,7 +21,7 @@ pub struct IncidentObservation<'a> {
 impl<'a> IncidentObservation<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 2,
+        index: 3,
         kind: "incident-observation",
         name: "IncidentObservation",
         profile: Profile::Evidence,
@@ -54,8 +54,8 @@ impl<'a> Record<'a> for IncidentObservation<'a> {
                 "word" => shape::member(reader, &mut f0, "word", |r| ObservationWord::read(r))?,
                 "stage" => shape::member(reader, &mut f1, "stage", |r| shape::read_optional(r, |r| StageName::read(r)))?,
                 "role" => shape::member(reader, &mut f2, "role", |r| shape::read_optional(r, |r| LeafRole::read(r)))?,
-                "path" => shape::member(reader, &mut f3, "path", |r| shape::read_optional(r, |r| shapes::TEXT_1.read(r)))?,
-                "elements" => shape::member(reader, &mut f4, "elements", |r| shape::read_optional(r, |r| shapes::INTEGER_3.read(r)))?,
+                "path" => shape::member(reader, &mut f3, "path", |r| shape::read_optional(r, |r| shapes::TEXT_3.read(r)))?,
+                "elements" => shape::member(reader, &mut f4, "elements", |r| shape::read_optional(r, |r| shapes::INTEGER_7.read(r)))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
         }
@@ -74,14 +74,14 @@ impl<'a> Record<'a> for IncidentObservation<'a> {
             word: f0.choice(&ObservationWord::CHOICE, false).map(ObservationWord::from_index).map_err(|e| e.at("word"))?,
             stage: shape::extract_optional(f1, |v| v.choice(&StageName::CHOICE, false).map(StageName::from_index)).map_err(|e| e.at("stage"))?,
             role: shape::extract_optional(f2, |v| v.choice(&LeafRole::CHOICE, false).map(LeafRole::from_index)).map_err(|e| e.at("role"))?,
-            path: shape::extract_optional(f3, |v| shapes::TEXT_1.extract(v, false)).map_err(|e| e.at("path"))?,
-            elements: shape::extract_optional(f4, |v| shapes::INTEGER_3.extract(v, false)).map_err(|e| e.at("elements"))?,
+            path: shape::extract_optional(f3, |v| shapes::TEXT_3.extract(v, false)).map_err(|e| e.at("path"))?,
+            elements: shape::extract_optional(f4, |v| shapes::INTEGER_7.extract(v, false)).map_err(|e| e.at("elements"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        if let Some(it) = &self.path { shapes::TEXT_1.check(it).map_err(|e| e.at("path"))?; }
-        if let Some(it) = &self.elements { shapes::INTEGER_3.check_value(*it).map_err(|e| e.at("elements"))?; }
+        if let Some(it) = &self.path { shapes::TEXT_3.check(it).map_err(|e| e.at("path"))?; }
+        if let Some(it) = &self.elements { shapes::INTEGER_7.check_value(*it).map_err(|e| e.at("elements"))?; }
         Ok(())
     }
 
@@ -113,5 +113,20 @@ impl<'a> Record<'a> for IncidentObservation<'a> {
             match &self.elements { None => b.null(), Some(it) => b.integer(*it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.word; v.choice(&ObservationWord::CHOICE, *it as usize); }
+        v.field(1);
+        match &self.stage { None => v.null(), Some(it) => { v.choice(&StageName::CHOICE, *it as usize); } }
+        v.field(2);
+        match &self.role { None => v.null(), Some(it) => { v.choice(&LeafRole::CHOICE, *it as usize); } }
+        v.field(3);
+        match &self.path { None => v.null(), Some(it) => { v.text(it); } }
+        v.field(4);
+        match &self.elements { None => v.null(), Some(it) => { v.integer(*it); } }
+        v.end_record();
     }
 }

@@ -23,7 +23,7 @@ pub struct IncidentObservations<'a> {
 impl<'a> IncidentObservations<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 3,
+        index: 4,
         kind: "incident-observations",
         name: "IncidentObservations",
         profile: Profile::Evidence,
@@ -55,10 +55,10 @@ impl<'a> Record<'a> for IncidentObservations<'a> {
         let mut first = true;
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
-                "contract_content_id" => shape::member(reader, &mut f0, "contract_content_id", |r| shapes::TEXT_3.read(r))?,
-                "evidence_content_id" => shape::member(reader, &mut f1, "evidence_content_id", |r| shapes::TEXT_3.read(r))?,
+                "contract_content_id" => shape::member(reader, &mut f0, "contract_content_id", |r| shapes::TEXT_2.read(r))?,
+                "evidence_content_id" => shape::member(reader, &mut f1, "evidence_content_id", |r| shapes::TEXT_2.read(r))?,
                 "policy_digest" => shape::member(reader, &mut f2, "policy_digest", |r| shape::read_optional(r, |r| shapes::TEXT_0.read(r)))?,
-                "consecutive_skips" => shape::member(reader, &mut f3, "consecutive_skips", |r| shapes::INTEGER_4.read(r))?,
+                "consecutive_skips" => shape::member(reader, &mut f3, "consecutive_skips", |r| shapes::INTEGER_8.read(r))?,
                 "observations" => shape::member(reader, &mut f4, "observations", |r| shape::ArrayShape { min: 0, max: 4096 }.read(r, |r| IncidentObservation::read(r)))?,
                 "root_cause_claim" => shape::member(reader, &mut f5, "root_cause_claim", |r| IncidentObservationsRootCauseClaim::read(r))?,
                 other => return Err(shape::unknown_name(reader, other)),
@@ -77,20 +77,20 @@ impl<'a> Record<'a> for IncidentObservations<'a> {
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5] = value.fields::<6>(&Self::INFO)?;
         Ok(Self {
-            contract_content_id: shapes::TEXT_3.extract(f0, false).map_err(|e| e.at("contract_content_id"))?,
-            evidence_content_id: shapes::TEXT_3.extract(f1, false).map_err(|e| e.at("evidence_content_id"))?,
+            contract_content_id: shapes::TEXT_2.extract(f0, false).map_err(|e| e.at("contract_content_id"))?,
+            evidence_content_id: shapes::TEXT_2.extract(f1, false).map_err(|e| e.at("evidence_content_id"))?,
             policy_digest: shape::extract_optional(f2, |v| shapes::TEXT_0.extract(v, false)).map_err(|e| e.at("policy_digest"))?,
-            consecutive_skips: shapes::INTEGER_4.extract(f3, false).map_err(|e| e.at("consecutive_skips"))?,
+            consecutive_skips: shapes::INTEGER_8.extract(f3, false).map_err(|e| e.at("consecutive_skips"))?,
             observations: shape::ArrayShape { min: 0, max: 4096 }.extract(f4, |v| IncidentObservation::extract(v)).map_err(|e| e.at("observations"))?,
             root_cause_claim: f5.choice(&IncidentObservationsRootCauseClaim::CHOICE, false).map(IncidentObservationsRootCauseClaim::from_index).map_err(|e| e.at("root_cause_claim"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.contract_content_id; shapes::TEXT_3.check(it).map_err(|e| e.at("contract_content_id"))?; }
-        { let it = &self.evidence_content_id; shapes::TEXT_3.check(it).map_err(|e| e.at("evidence_content_id"))?; }
+        { let it = &self.contract_content_id; shapes::TEXT_2.check(it).map_err(|e| e.at("contract_content_id"))?; }
+        { let it = &self.evidence_content_id; shapes::TEXT_2.check(it).map_err(|e| e.at("evidence_content_id"))?; }
         if let Some(it) = &self.policy_digest { shapes::TEXT_0.check(it).map_err(|e| e.at("policy_digest"))?; }
-        { let it = &self.consecutive_skips; shapes::INTEGER_4.check_value(*it).map_err(|e| e.at("consecutive_skips"))?; }
+        { let it = &self.consecutive_skips; shapes::INTEGER_8.check_value(*it).map_err(|e| e.at("consecutive_skips"))?; }
         { let it = &self.observations; shape::ArrayShape { min: 0, max: 4096 }.check_items(it, |it| it.check_shape()).map_err(|e| e.at("observations"))?; }
         Ok(())
     }
@@ -127,5 +127,22 @@ impl<'a> Record<'a> for IncidentObservations<'a> {
             { let it = &self.root_cause_claim; b.choice(&IncidentObservationsRootCauseClaim::CHOICE, *it as usize) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.contract_content_id; v.text(it); }
+        v.field(1);
+        { let it = &self.evidence_content_id; v.text(it); }
+        v.field(2);
+        match &self.policy_digest { None => v.null(), Some(it) => { v.text(it); } }
+        v.field(3);
+        { let it = &self.consecutive_skips; v.integer(*it); }
+        v.field(4);
+        { let it = &self.observations; v.begin_items(it.len()); for it in it { v.item(); it.visit(v); } v.end_items(); }
+        v.field(5);
+        { let it = &self.root_cause_claim; v.choice(&IncidentObservationsRootCauseClaim::CHOICE, *it as usize); }
+        v.end_record();
     }
 }

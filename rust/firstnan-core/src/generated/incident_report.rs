@@ -25,7 +25,7 @@ pub struct IncidentReport<'a> {
 impl<'a> IncidentReport<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 4,
+        index: 5,
         kind: "incident-report",
         name: "IncidentReport",
         profile: Profile::Evidence,
@@ -59,9 +59,9 @@ impl<'a> Record<'a> for IncidentReport<'a> {
         let mut first = true;
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
-                "contract_content_id" => shape::member(reader, &mut f0, "contract_content_id", |r| shapes::TEXT_3.read(r))?,
-                "evidence_id" => shape::member(reader, &mut f1, "evidence_id", |r| shapes::TEXT_3.read(r))?,
-                "evidence_content_id" => shape::member(reader, &mut f2, "evidence_content_id", |r| shapes::TEXT_3.read(r))?,
+                "contract_content_id" => shape::member(reader, &mut f0, "contract_content_id", |r| shapes::TEXT_2.read(r))?,
+                "evidence_id" => shape::member(reader, &mut f1, "evidence_id", |r| shapes::TEXT_2.read(r))?,
+                "evidence_content_id" => shape::member(reader, &mut f2, "evidence_content_id", |r| shapes::TEXT_2.read(r))?,
                 "decision" => shape::member(reader, &mut f3, "decision", |r| IncidentReportDecision::read(r))?,
                 "earliest_nonfinite_stage" => shape::member(reader, &mut f4, "earliest_nonfinite_stage", |r| shape::read_optional(r, |r| StageName::read(r)))?,
                 "action" => shape::member(reader, &mut f5, "action", |r| IncidentReportAction::read(r))?,
@@ -83,9 +83,9 @@ impl<'a> Record<'a> for IncidentReport<'a> {
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6] = value.fields::<7>(&Self::INFO)?;
         Ok(Self {
-            contract_content_id: shapes::TEXT_3.extract(f0, true).map_err(|e| e.at("contract_content_id"))?,
-            evidence_id: shapes::TEXT_3.extract(f1, true).map_err(|e| e.at("evidence_id"))?,
-            evidence_content_id: shapes::TEXT_3.extract(f2, true).map_err(|e| e.at("evidence_content_id"))?,
+            contract_content_id: shapes::TEXT_2.extract(f0, true).map_err(|e| e.at("contract_content_id"))?,
+            evidence_id: shapes::TEXT_2.extract(f1, true).map_err(|e| e.at("evidence_id"))?,
+            evidence_content_id: shapes::TEXT_2.extract(f2, true).map_err(|e| e.at("evidence_content_id"))?,
             decision: f3.choice(&IncidentReportDecision::CHOICE, true).map(IncidentReportDecision::from_index).map_err(|e| e.at("decision"))?,
             earliest_nonfinite_stage: shape::extract_optional(f4, |v| v.choice(&StageName::CHOICE, true).map(StageName::from_index)).map_err(|e| e.at("earliest_nonfinite_stage"))?,
             action: f5.choice(&IncidentReportAction::CHOICE, true).map(IncidentReportAction::from_index).map_err(|e| e.at("action"))?,
@@ -94,9 +94,9 @@ impl<'a> Record<'a> for IncidentReport<'a> {
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.contract_content_id; shapes::TEXT_3.check(it).map_err(|e| e.at("contract_content_id"))?; }
-        { let it = &self.evidence_id; shapes::TEXT_3.check(it).map_err(|e| e.at("evidence_id"))?; }
-        { let it = &self.evidence_content_id; shapes::TEXT_3.check(it).map_err(|e| e.at("evidence_content_id"))?; }
+        { let it = &self.contract_content_id; shapes::TEXT_2.check(it).map_err(|e| e.at("contract_content_id"))?; }
+        { let it = &self.evidence_id; shapes::TEXT_2.check(it).map_err(|e| e.at("evidence_id"))?; }
+        { let it = &self.evidence_content_id; shapes::TEXT_2.check(it).map_err(|e| e.at("evidence_content_id"))?; }
         Ok(())
     }
 
@@ -142,5 +142,24 @@ impl<'a> Record<'a> for IncidentReport<'a> {
             { let it = &self.root_cause_claim; b.choice(&IncidentReportRootCauseClaim::CHOICE, *it as usize) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.contract_content_id; v.text(it); }
+        v.field(1);
+        { let it = &self.evidence_id; v.text(it); }
+        v.field(2);
+        { let it = &self.evidence_content_id; v.text(it); }
+        v.field(3);
+        { let it = &self.decision; v.choice(&IncidentReportDecision::CHOICE, *it as usize); }
+        v.field(4);
+        match &self.earliest_nonfinite_stage { None => v.null(), Some(it) => { v.choice(&StageName::CHOICE, *it as usize); } }
+        v.field(5);
+        { let it = &self.action; v.choice(&IncidentReportAction::CHOICE, *it as usize); }
+        v.field(6);
+        { let it = &self.root_cause_claim; v.choice(&IncidentReportRootCauseClaim::CHOICE, *it as usize); }
+        v.end_record();
     }
 }

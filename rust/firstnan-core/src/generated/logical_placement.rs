@@ -31,7 +31,7 @@ pub struct LogicalPlacement<'a> {
 impl<'a> LogicalPlacement<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 5,
+        index: 6,
         kind: "logical-placement",
         name: "LogicalPlacement",
         profile: Profile::Record,
@@ -71,16 +71,16 @@ impl<'a> Record<'a> for LogicalPlacement<'a> {
         let mut first = true;
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
-                "logical_name" => shape::member(reader, &mut f0, "logical_name", |r| shapes::TEXT_4.read(r))?,
-                "global_shape" => shape::member(reader, &mut f1, "global_shape", |r| shape::ArrayShape { min: 2, max: 2 }.read(r, |r| shapes::INTEGER_5.read(r)))?,
+                "logical_name" => shape::member(reader, &mut f0, "logical_name", |r| shapes::TEXT_5.read(r))?,
+                "global_shape" => shape::member(reader, &mut f1, "global_shape", |r| shape::ArrayShape { min: 2, max: 2 }.read(r, |r| shapes::INTEGER_9.read(r)))?,
                 "dtype" => shape::member(reader, &mut f2, "dtype", |r| LogicalPlacementDtype::read(r))?,
                 "kind" => shape::member(reader, &mut f3, "kind", |r| PlacementKind::read(r))?,
-                "rank" => shape::member(reader, &mut f4, "rank", |r| shapes::INTEGER_6.read(r))?,
-                "world_size" => shape::member(reader, &mut f5, "world_size", |r| shapes::INTEGER_7.read(r))?,
-                "direction_axis" => shape::member(reader, &mut f6, "direction_axis", |r| shapes::INTEGER_8.read(r))?,
-                "shard_dim" => shape::member(reader, &mut f7, "shard_dim", |r| shape::read_optional(r, |r| shapes::INTEGER_8.read(r)))?,
-                "shard_start" => shape::member(reader, &mut f8, "shard_start", |r| shapes::INTEGER_3.read(r))?,
-                "shard_end" => shape::member(reader, &mut f9, "shard_end", |r| shapes::INTEGER_3.read(r))?,
+                "rank" => shape::member(reader, &mut f4, "rank", |r| shapes::INTEGER_3.read(r))?,
+                "world_size" => shape::member(reader, &mut f5, "world_size", |r| shapes::INTEGER_10.read(r))?,
+                "direction_axis" => shape::member(reader, &mut f6, "direction_axis", |r| shapes::INTEGER_11.read(r))?,
+                "shard_dim" => shape::member(reader, &mut f7, "shard_dim", |r| shape::read_optional(r, |r| shapes::INTEGER_11.read(r)))?,
+                "shard_start" => shape::member(reader, &mut f8, "shard_start", |r| shapes::INTEGER_7.read(r))?,
+                "shard_end" => shape::member(reader, &mut f9, "shard_end", |r| shapes::INTEGER_7.read(r))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
         }
@@ -101,28 +101,28 @@ impl<'a> Record<'a> for LogicalPlacement<'a> {
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9] = value.fields::<10>(&Self::INFO)?;
         Ok(Self {
-            logical_name: shapes::TEXT_4.extract(f0, false).map_err(|e| e.at("logical_name"))?,
-            global_shape: shape::ArrayShape { min: 2, max: 2 }.extract(f1, |v| shapes::INTEGER_5.extract(v, false)).map_err(|e| e.at("global_shape"))?,
+            logical_name: shapes::TEXT_5.extract(f0, false).map_err(|e| e.at("logical_name"))?,
+            global_shape: shape::ArrayShape { min: 2, max: 2 }.extract(f1, |v| shapes::INTEGER_9.extract(v, false)).map_err(|e| e.at("global_shape"))?,
             dtype: f2.choice(&LogicalPlacementDtype::CHOICE, false).map(LogicalPlacementDtype::from_index).map_err(|e| e.at("dtype"))?,
             kind: f3.choice(&PlacementKind::CHOICE, false).map(PlacementKind::from_index).map_err(|e| e.at("kind"))?,
-            rank: shapes::INTEGER_6.extract(f4, false).map_err(|e| e.at("rank"))?,
-            world_size: shapes::INTEGER_7.extract(f5, false).map_err(|e| e.at("world_size"))?,
-            direction_axis: shapes::INTEGER_8.extract(f6, false).map_err(|e| e.at("direction_axis"))?,
-            shard_dim: shape::extract_optional(f7, |v| shapes::INTEGER_8.extract(v, false)).map_err(|e| e.at("shard_dim"))?,
-            shard_start: shapes::INTEGER_3.extract(f8, false).map_err(|e| e.at("shard_start"))?,
-            shard_end: shapes::INTEGER_3.extract(f9, false).map_err(|e| e.at("shard_end"))?,
+            rank: shapes::INTEGER_3.extract(f4, false).map_err(|e| e.at("rank"))?,
+            world_size: shapes::INTEGER_10.extract(f5, false).map_err(|e| e.at("world_size"))?,
+            direction_axis: shapes::INTEGER_11.extract(f6, false).map_err(|e| e.at("direction_axis"))?,
+            shard_dim: shape::extract_optional(f7, |v| shapes::INTEGER_11.extract(v, false)).map_err(|e| e.at("shard_dim"))?,
+            shard_start: shapes::INTEGER_7.extract(f8, false).map_err(|e| e.at("shard_start"))?,
+            shard_end: shapes::INTEGER_7.extract(f9, false).map_err(|e| e.at("shard_end"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.logical_name; shapes::TEXT_4.check(it).map_err(|e| e.at("logical_name"))?; }
-        { let it = &self.global_shape; shape::ArrayShape { min: 2, max: 2 }.check_items(it, |it| shapes::INTEGER_5.check_value(*it)).map_err(|e| e.at("global_shape"))?; }
-        { let it = &self.rank; shapes::INTEGER_6.check_value(*it).map_err(|e| e.at("rank"))?; }
-        { let it = &self.world_size; shapes::INTEGER_7.check_value(*it).map_err(|e| e.at("world_size"))?; }
-        { let it = &self.direction_axis; shapes::INTEGER_8.check_value(*it).map_err(|e| e.at("direction_axis"))?; }
-        if let Some(it) = &self.shard_dim { shapes::INTEGER_8.check_value(*it).map_err(|e| e.at("shard_dim"))?; }
-        { let it = &self.shard_start; shapes::INTEGER_3.check_value(*it).map_err(|e| e.at("shard_start"))?; }
-        { let it = &self.shard_end; shapes::INTEGER_3.check_value(*it).map_err(|e| e.at("shard_end"))?; }
+        { let it = &self.logical_name; shapes::TEXT_5.check(it).map_err(|e| e.at("logical_name"))?; }
+        { let it = &self.global_shape; shape::ArrayShape { min: 2, max: 2 }.check_items(it, |it| shapes::INTEGER_9.check_value(*it)).map_err(|e| e.at("global_shape"))?; }
+        { let it = &self.rank; shapes::INTEGER_3.check_value(*it).map_err(|e| e.at("rank"))?; }
+        { let it = &self.world_size; shapes::INTEGER_10.check_value(*it).map_err(|e| e.at("world_size"))?; }
+        { let it = &self.direction_axis; shapes::INTEGER_11.check_value(*it).map_err(|e| e.at("direction_axis"))?; }
+        if let Some(it) = &self.shard_dim { shapes::INTEGER_11.check_value(*it).map_err(|e| e.at("shard_dim"))?; }
+        { let it = &self.shard_start; shapes::INTEGER_7.check_value(*it).map_err(|e| e.at("shard_start"))?; }
+        { let it = &self.shard_end; shapes::INTEGER_7.check_value(*it).map_err(|e| e.at("shard_end"))?; }
         Ok(())
     }
 
@@ -193,5 +193,30 @@ impl<'a> Record<'a> for LogicalPlacement<'a> {
             { let it = &self.shard_end; b.integer(*it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.logical_name; v.text(it); }
+        v.field(1);
+        { let it = &self.global_shape; v.begin_items(it.len()); for it in it { v.item(); v.integer(*it); } v.end_items(); }
+        v.field(2);
+        { let it = &self.dtype; v.choice(&LogicalPlacementDtype::CHOICE, *it as usize); }
+        v.field(3);
+        { let it = &self.kind; v.choice(&PlacementKind::CHOICE, *it as usize); }
+        v.field(4);
+        { let it = &self.rank; v.integer(*it); }
+        v.field(5);
+        { let it = &self.world_size; v.integer(*it); }
+        v.field(6);
+        { let it = &self.direction_axis; v.integer(*it); }
+        v.field(7);
+        match &self.shard_dim { None => v.null(), Some(it) => { v.integer(*it); } }
+        v.field(8);
+        { let it = &self.shard_start; v.integer(*it); }
+        v.field(9);
+        { let it = &self.shard_end; v.integer(*it); }
+        v.end_record();
     }
 }

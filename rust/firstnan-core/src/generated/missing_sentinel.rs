@@ -19,7 +19,7 @@ pub struct MissingSentinel<'a> {
 impl<'a> MissingSentinel<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 6,
+        index: 7,
         kind: "missing-sentinel",
         name: "MissingSentinel",
         profile: Profile::Record,
@@ -48,9 +48,9 @@ impl<'a> Record<'a> for MissingSentinel<'a> {
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
                 "stage" => shape::member(reader, &mut f0, "stage", |r| StageName::read(r))?,
-                "path" => shape::member(reader, &mut f1, "path", |r| shapes::TEXT_1.read(r))?,
-                "value" => shape::member(reader, &mut f2, "value", |r| shapes::INTEGER_9.read(r))?,
-                "reason" => shape::member(reader, &mut f3, "reason", |r| shapes::TEXT_2.read(r))?,
+                "path" => shape::member(reader, &mut f1, "path", |r| shapes::TEXT_3.read(r))?,
+                "value" => shape::member(reader, &mut f2, "value", |r| shapes::INTEGER_12.read(r))?,
+                "reason" => shape::member(reader, &mut f3, "reason", |r| shapes::TEXT_4.read(r))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
         }
@@ -66,16 +66,16 @@ impl<'a> Record<'a> for MissingSentinel<'a> {
         let [f0, f1, f2, f3] = value.fields::<4>(&Self::INFO)?;
         Ok(Self {
             stage: f0.choice(&StageName::CHOICE, false).map(StageName::from_index).map_err(|e| e.at("stage"))?,
-            path: shapes::TEXT_1.extract(f1, false).map_err(|e| e.at("path"))?,
-            value: shapes::INTEGER_9.extract(f2, false).map_err(|e| e.at("value"))?,
-            reason: shapes::TEXT_2.extract(f3, false).map_err(|e| e.at("reason"))?,
+            path: shapes::TEXT_3.extract(f1, false).map_err(|e| e.at("path"))?,
+            value: shapes::INTEGER_12.extract(f2, false).map_err(|e| e.at("value"))?,
+            reason: shapes::TEXT_4.extract(f3, false).map_err(|e| e.at("reason"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.path; shapes::TEXT_1.check(it).map_err(|e| e.at("path"))?; }
-        { let it = &self.value; shapes::INTEGER_9.check_value(*it).map_err(|e| e.at("value"))?; }
-        { let it = &self.reason; shapes::TEXT_2.check(it).map_err(|e| e.at("reason"))?; }
+        { let it = &self.path; shapes::TEXT_3.check(it).map_err(|e| e.at("path"))?; }
+        { let it = &self.value; shapes::INTEGER_12.check_value(*it).map_err(|e| e.at("value"))?; }
+        { let it = &self.reason; shapes::TEXT_4.check(it).map_err(|e| e.at("reason"))?; }
         Ok(())
     }
 
@@ -104,5 +104,18 @@ impl<'a> Record<'a> for MissingSentinel<'a> {
             { let it = &self.reason; b.text(it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.stage; v.choice(&StageName::CHOICE, *it as usize); }
+        v.field(1);
+        { let it = &self.path; v.text(it); }
+        v.field(2);
+        { let it = &self.value; v.integer(*it); }
+        v.field(3);
+        { let it = &self.reason; v.text(it); }
+        v.end_record();
     }
 }

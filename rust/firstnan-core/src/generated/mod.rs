@@ -11,6 +11,7 @@
 
 mod checkpoint;
 mod choices;
+mod envelope;
 mod expected_nonfinite;
 mod incident_observation;
 mod incident_observations;
@@ -41,6 +42,7 @@ mod shapes;
 
 pub use checkpoint::*;
 pub use choices::*;
+pub use envelope::*;
 pub use expected_nonfinite::*;
 pub use incident_observation::*;
 pub use incident_observations::*;
@@ -76,17 +78,18 @@ mod prelude {
     pub(super) use crate::error::{Error, ErrorKind, Result};
     pub(super) use crate::json::Reader;
     pub(super) use crate::record::{
-        Builder, Choice, FieldInfo, FieldType, Located, Profile, Real, Record, RecordInfo, Value,
+        Builder, Choice, FieldInfo, FieldType, Located, Profile, Real, Record, RecordInfo, Value, Visitor,
     };
     pub(super) use crate::{canonical, cel, shape};
 }
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Builder, Choice, Record, RecordInfo, Value};
+use crate::record::{Builder, Choice, FieldType, Record, RecordInfo, Value, Visitor};
 
 /// Every closed record; the index is what the classes of other languages are registered under.
-pub static RECORDS: [&RecordInfo; 26] = [
+pub static RECORDS: [&RecordInfo; 27] = [
     &Checkpoint::INFO,
+    &Envelope::INFO,
     &ExpectedNonfinite::INFO,
     &IncidentObservation::INFO,
     &IncidentObservations::INFO,
@@ -144,8 +147,9 @@ pub static CHOICES: [&Choice; 25] = [
 ];
 
 /// The kinds that can be decoded, sorted.
-pub static KINDS: [&str; 19] = [
+pub static KINDS: [&str; 20] = [
     "checkpoint",
+    "envelope",
     "expected-nonfinite",
     "incident-observation",
     "incident-observations",
@@ -166,6 +170,30 @@ pub static KINDS: [&str; 19] = [
     "worker-event",
 ];
 
+/// What each of [`KINDS`] is: a record, or a union of records.
+pub static KIND_TYPES: [FieldType; 20] = [
+    FieldType::Record(&Checkpoint::INFO),
+    FieldType::Record(&Envelope::INFO),
+    FieldType::Record(&ExpectedNonfinite::INFO),
+    FieldType::Record(&IncidentObservation::INFO),
+    FieldType::Record(&IncidentObservations::INFO),
+    FieldType::Record(&IncidentReport::INFO),
+    FieldType::Record(&LogicalPlacement::INFO),
+    FieldType::Record(&MissingSentinel::INFO),
+    FieldType::Record(&NonfinitePolicy::INFO),
+    FieldType::Record(&RankInventory::INFO),
+    FieldType::Record(&RoleOfLeaves::INFO),
+    FieldType::Record(&RunIdentity::INFO),
+    FieldType::Record(&RunRecord::INFO),
+    FieldType::Record(&StageMessage::INFO),
+    FieldType::Record(&StageTelemetry::INFO),
+    FieldType::Record(&TopologyPlan::INFO),
+    FieldType::Record(&TrainingIncidentContract::INFO),
+    FieldType::Record(&TrainingRunEvidence::INFO),
+    FieldType::Record(&WorkerConfiguration::INFO),
+    FieldType::Union(&WorkerEvent::VARIANTS),
+];
+
 /// The index of a kind in [`KINDS`].
 pub fn kind_index(kind: &str) -> Option<usize> {
     KINDS.binary_search(&kind).ok()
@@ -176,6 +204,8 @@ pub fn kind_index(kind: &str) -> Option<usize> {
 pub enum AnyRecord<'a> {
     /// `checkpoint`
     Checkpoint(Checkpoint<'a>),
+    /// `envelope`
+    Envelope(Envelope<'a>),
     /// `expected-nonfinite`
     ExpectedNonfinite(ExpectedNonfinite<'a>),
     /// `incident-observation`
@@ -219,24 +249,25 @@ impl<'a> AnyRecord<'a> {
     pub fn decode(kind: usize, data: &'a [u8]) -> Result<Self> {
         match kind {
             0 => Checkpoint::decode(data).map(Self::Checkpoint),
-            1 => ExpectedNonfinite::decode(data).map(Self::ExpectedNonfinite),
-            2 => IncidentObservation::decode(data).map(Self::IncidentObservation),
-            3 => IncidentObservations::decode(data).map(Self::IncidentObservations),
-            4 => IncidentReport::decode(data).map(Self::IncidentReport),
-            5 => LogicalPlacement::decode(data).map(Self::LogicalPlacement),
-            6 => MissingSentinel::decode(data).map(Self::MissingSentinel),
-            7 => NonfinitePolicy::decode(data).map(Self::NonfinitePolicy),
-            8 => RankInventory::decode(data).map(Self::RankInventory),
-            9 => RoleOfLeaves::decode(data).map(Self::RoleOfLeaves),
-            10 => RunIdentity::decode(data).map(Self::RunIdentity),
-            11 => RunRecord::decode(data).map(Self::RunRecord),
-            12 => StageMessage::decode(data).map(Self::StageMessage),
-            13 => StageTelemetry::decode(data).map(Self::StageTelemetry),
-            14 => TopologyPlan::decode(data).map(Self::TopologyPlan),
-            15 => TrainingIncidentContract::decode(data).map(Self::TrainingIncidentContract),
-            16 => TrainingRunEvidence::decode(data).map(Self::TrainingRunEvidence),
-            17 => WorkerConfiguration::decode(data).map(Self::WorkerConfiguration),
-            18 => WorkerEvent::decode(data).map(Self::WorkerEvent),
+            1 => Envelope::decode(data).map(Self::Envelope),
+            2 => ExpectedNonfinite::decode(data).map(Self::ExpectedNonfinite),
+            3 => IncidentObservation::decode(data).map(Self::IncidentObservation),
+            4 => IncidentObservations::decode(data).map(Self::IncidentObservations),
+            5 => IncidentReport::decode(data).map(Self::IncidentReport),
+            6 => LogicalPlacement::decode(data).map(Self::LogicalPlacement),
+            7 => MissingSentinel::decode(data).map(Self::MissingSentinel),
+            8 => NonfinitePolicy::decode(data).map(Self::NonfinitePolicy),
+            9 => RankInventory::decode(data).map(Self::RankInventory),
+            10 => RoleOfLeaves::decode(data).map(Self::RoleOfLeaves),
+            11 => RunIdentity::decode(data).map(Self::RunIdentity),
+            12 => RunRecord::decode(data).map(Self::RunRecord),
+            13 => StageMessage::decode(data).map(Self::StageMessage),
+            14 => StageTelemetry::decode(data).map(Self::StageTelemetry),
+            15 => TopologyPlan::decode(data).map(Self::TopologyPlan),
+            16 => TrainingIncidentContract::decode(data).map(Self::TrainingIncidentContract),
+            17 => TrainingRunEvidence::decode(data).map(Self::TrainingRunEvidence),
+            18 => WorkerConfiguration::decode(data).map(Self::WorkerConfiguration),
+            19 => WorkerEvent::decode(data).map(Self::WorkerEvent),
             _ => Err(Error::new(ErrorKind::RecordKind)),
         }
     }
@@ -245,6 +276,7 @@ impl<'a> AnyRecord<'a> {
     pub fn encode(&self) -> Result<Vec<u8>> {
         match self {
             Self::Checkpoint(it) => it.encode(),
+            Self::Envelope(it) => it.encode(),
             Self::ExpectedNonfinite(it) => it.encode(),
             Self::IncidentObservation(it) => it.encode(),
             Self::IncidentObservations(it) => it.encode(),
@@ -266,10 +298,63 @@ impl<'a> AnyRecord<'a> {
         }
     }
 
+    /// Appends the canonical bytes of a record whose shape is known to hold, as that of a decoded one.
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Self::Checkpoint(it) => it.write(out),
+            Self::Envelope(it) => it.write(out),
+            Self::ExpectedNonfinite(it) => it.write(out),
+            Self::IncidentObservation(it) => it.write(out),
+            Self::IncidentObservations(it) => it.write(out),
+            Self::IncidentReport(it) => it.write(out),
+            Self::LogicalPlacement(it) => it.write(out),
+            Self::MissingSentinel(it) => it.write(out),
+            Self::NonfinitePolicy(it) => it.write(out),
+            Self::RankInventory(it) => it.write(out),
+            Self::RoleOfLeaves(it) => it.write(out),
+            Self::RunIdentity(it) => it.write(out),
+            Self::RunRecord(it) => it.write(out),
+            Self::StageMessage(it) => it.write(out),
+            Self::StageTelemetry(it) => it.write(out),
+            Self::TopologyPlan(it) => it.write(out),
+            Self::TrainingIncidentContract(it) => it.write(out),
+            Self::TrainingRunEvidence(it) => it.write(out),
+            Self::WorkerConfiguration(it) => it.write(out),
+            Self::WorkerEvent(it) => it.write(out),
+        }
+    }
+
+    /// Shows every value to a visitor, in the order of the schema.
+    pub fn visit<V: Visitor>(&self, v: &mut V) {
+        match self {
+            Self::Checkpoint(it) => it.visit(v),
+            Self::Envelope(it) => it.visit(v),
+            Self::ExpectedNonfinite(it) => it.visit(v),
+            Self::IncidentObservation(it) => it.visit(v),
+            Self::IncidentObservations(it) => it.visit(v),
+            Self::IncidentReport(it) => it.visit(v),
+            Self::LogicalPlacement(it) => it.visit(v),
+            Self::MissingSentinel(it) => it.visit(v),
+            Self::NonfinitePolicy(it) => it.visit(v),
+            Self::RankInventory(it) => it.visit(v),
+            Self::RoleOfLeaves(it) => it.visit(v),
+            Self::RunIdentity(it) => it.visit(v),
+            Self::RunRecord(it) => it.visit(v),
+            Self::StageMessage(it) => it.visit(v),
+            Self::StageTelemetry(it) => it.visit(v),
+            Self::TopologyPlan(it) => it.visit(v),
+            Self::TrainingIncidentContract(it) => it.visit(v),
+            Self::TrainingRunEvidence(it) => it.visit(v),
+            Self::WorkerConfiguration(it) => it.visit(v),
+            Self::WorkerEvent(it) => it.visit(v),
+        }
+    }
+
     /// Builds the record in another language.
     pub fn build<B: Builder>(&self, b: &mut B) -> std::result::Result<B::Out, B::Error> {
         match self {
             Self::Checkpoint(it) => it.build(b),
+            Self::Envelope(it) => it.build(b),
             Self::ExpectedNonfinite(it) => it.build(b),
             Self::IncidentObservation(it) => it.build(b),
             Self::IncidentObservations(it) => it.build(b),
@@ -296,31 +381,32 @@ impl<'a> AnyRecord<'a> {
 pub fn extract_and_check<'a, V: Value<'a>>(record: usize, value: V) -> std::result::Result<(), V::Error> {
     match record {
         0 => check::<V, Checkpoint<'a>>(value).map(drop),
-        1 => check::<V, ExpectedNonfinite<'a>>(value).map(drop),
-        2 => check::<V, IncidentObservation<'a>>(value).map(drop),
-        3 => check::<V, IncidentObservations<'a>>(value).map(drop),
-        4 => check::<V, IncidentReport<'a>>(value).map(drop),
-        5 => check::<V, LogicalPlacement<'a>>(value).map(drop),
-        6 => check::<V, MissingSentinel<'a>>(value).map(drop),
-        7 => check::<V, RoleOfLeaves<'a>>(value).map(drop),
-        8 => check::<V, NonfinitePolicy<'a>>(value).map(drop),
-        9 => check::<V, RankInventory<'a>>(value).map(drop),
-        10 => check::<V, RunIdentity<'a>>(value).map(drop),
-        11 => check::<V, WorkerStarted<'a>>(value).map(drop),
-        12 => check::<V, WorkerRestored<'a>>(value).map(drop),
-        13 => check::<V, WorkerReady<'a>>(value).map(drop),
-        14 => check::<V, WorkerProgress<'a>>(value).map(drop),
-        15 => check::<V, WorkerCheckpointed<'a>>(value).map(drop),
-        16 => check::<V, WorkerStallInjected<'a>>(value).map(drop),
-        17 => check::<V, WorkerCompleted<'a>>(value).map(drop),
-        18 => check::<V, WorkerFailed<'a>>(value).map(drop),
-        19 => check::<V, WorkerConfiguration<'a>>(value).map(drop),
-        20 => check::<V, RunRecord<'a>>(value).map(drop),
-        21 => check::<V, StageMessage<'a>>(value).map(drop),
-        22 => check::<V, StageTelemetry<'a>>(value).map(drop),
-        23 => check::<V, TopologyPlan<'a>>(value).map(drop),
-        24 => check::<V, TrainingIncidentContract<'a>>(value).map(drop),
-        25 => check::<V, TrainingRunEvidence<'a>>(value).map(drop),
+        1 => check::<V, Envelope<'a>>(value).map(drop),
+        2 => check::<V, ExpectedNonfinite<'a>>(value).map(drop),
+        3 => check::<V, IncidentObservation<'a>>(value).map(drop),
+        4 => check::<V, IncidentObservations<'a>>(value).map(drop),
+        5 => check::<V, IncidentReport<'a>>(value).map(drop),
+        6 => check::<V, LogicalPlacement<'a>>(value).map(drop),
+        7 => check::<V, MissingSentinel<'a>>(value).map(drop),
+        8 => check::<V, RoleOfLeaves<'a>>(value).map(drop),
+        9 => check::<V, NonfinitePolicy<'a>>(value).map(drop),
+        10 => check::<V, RankInventory<'a>>(value).map(drop),
+        11 => check::<V, RunIdentity<'a>>(value).map(drop),
+        12 => check::<V, WorkerStarted<'a>>(value).map(drop),
+        13 => check::<V, WorkerRestored<'a>>(value).map(drop),
+        14 => check::<V, WorkerReady<'a>>(value).map(drop),
+        15 => check::<V, WorkerProgress<'a>>(value).map(drop),
+        16 => check::<V, WorkerCheckpointed<'a>>(value).map(drop),
+        17 => check::<V, WorkerStallInjected<'a>>(value).map(drop),
+        18 => check::<V, WorkerCompleted<'a>>(value).map(drop),
+        19 => check::<V, WorkerFailed<'a>>(value).map(drop),
+        20 => check::<V, WorkerConfiguration<'a>>(value).map(drop),
+        21 => check::<V, RunRecord<'a>>(value).map(drop),
+        22 => check::<V, StageMessage<'a>>(value).map(drop),
+        23 => check::<V, StageTelemetry<'a>>(value).map(drop),
+        24 => check::<V, TopologyPlan<'a>>(value).map(drop),
+        25 => check::<V, TrainingIncidentContract<'a>>(value).map(drop),
+        26 => check::<V, TrainingRunEvidence<'a>>(value).map(drop),
         _ => Err(Error::new(ErrorKind::RecordKind))?,
     }
 }
@@ -333,31 +419,32 @@ pub fn extract_and_write<'a, V: Value<'a>>(
 ) -> std::result::Result<(), V::Error> {
     match record {
         0 => check::<V, Checkpoint<'a>>(value)?.write(out)?,
-        1 => check::<V, ExpectedNonfinite<'a>>(value)?.write(out)?,
-        2 => check::<V, IncidentObservation<'a>>(value)?.write(out)?,
-        3 => check::<V, IncidentObservations<'a>>(value)?.write(out)?,
-        4 => check::<V, IncidentReport<'a>>(value)?.write(out)?,
-        5 => check::<V, LogicalPlacement<'a>>(value)?.write(out)?,
-        6 => check::<V, MissingSentinel<'a>>(value)?.write(out)?,
-        7 => check::<V, RoleOfLeaves<'a>>(value)?.write(out)?,
-        8 => check::<V, NonfinitePolicy<'a>>(value)?.write(out)?,
-        9 => check::<V, RankInventory<'a>>(value)?.write(out)?,
-        10 => check::<V, RunIdentity<'a>>(value)?.write(out)?,
-        11 => check::<V, WorkerStarted<'a>>(value)?.write(out)?,
-        12 => check::<V, WorkerRestored<'a>>(value)?.write(out)?,
-        13 => check::<V, WorkerReady<'a>>(value)?.write(out)?,
-        14 => check::<V, WorkerProgress<'a>>(value)?.write(out)?,
-        15 => check::<V, WorkerCheckpointed<'a>>(value)?.write(out)?,
-        16 => check::<V, WorkerStallInjected<'a>>(value)?.write(out)?,
-        17 => check::<V, WorkerCompleted<'a>>(value)?.write(out)?,
-        18 => check::<V, WorkerFailed<'a>>(value)?.write(out)?,
-        19 => check::<V, WorkerConfiguration<'a>>(value)?.write(out)?,
-        20 => check::<V, RunRecord<'a>>(value)?.write(out)?,
-        21 => check::<V, StageMessage<'a>>(value)?.write(out)?,
-        22 => check::<V, StageTelemetry<'a>>(value)?.write(out)?,
-        23 => check::<V, TopologyPlan<'a>>(value)?.write(out)?,
-        24 => check::<V, TrainingIncidentContract<'a>>(value)?.write(out)?,
-        25 => check::<V, TrainingRunEvidence<'a>>(value)?.write(out)?,
+        1 => check::<V, Envelope<'a>>(value)?.write(out)?,
+        2 => check::<V, ExpectedNonfinite<'a>>(value)?.write(out)?,
+        3 => check::<V, IncidentObservation<'a>>(value)?.write(out)?,
+        4 => check::<V, IncidentObservations<'a>>(value)?.write(out)?,
+        5 => check::<V, IncidentReport<'a>>(value)?.write(out)?,
+        6 => check::<V, LogicalPlacement<'a>>(value)?.write(out)?,
+        7 => check::<V, MissingSentinel<'a>>(value)?.write(out)?,
+        8 => check::<V, RoleOfLeaves<'a>>(value)?.write(out)?,
+        9 => check::<V, NonfinitePolicy<'a>>(value)?.write(out)?,
+        10 => check::<V, RankInventory<'a>>(value)?.write(out)?,
+        11 => check::<V, RunIdentity<'a>>(value)?.write(out)?,
+        12 => check::<V, WorkerStarted<'a>>(value)?.write(out)?,
+        13 => check::<V, WorkerRestored<'a>>(value)?.write(out)?,
+        14 => check::<V, WorkerReady<'a>>(value)?.write(out)?,
+        15 => check::<V, WorkerProgress<'a>>(value)?.write(out)?,
+        16 => check::<V, WorkerCheckpointed<'a>>(value)?.write(out)?,
+        17 => check::<V, WorkerStallInjected<'a>>(value)?.write(out)?,
+        18 => check::<V, WorkerCompleted<'a>>(value)?.write(out)?,
+        19 => check::<V, WorkerFailed<'a>>(value)?.write(out)?,
+        20 => check::<V, WorkerConfiguration<'a>>(value)?.write(out)?,
+        21 => check::<V, RunRecord<'a>>(value)?.write(out)?,
+        22 => check::<V, StageMessage<'a>>(value)?.write(out)?,
+        23 => check::<V, StageTelemetry<'a>>(value)?.write(out)?,
+        24 => check::<V, TopologyPlan<'a>>(value)?.write(out)?,
+        25 => check::<V, TrainingIncidentContract<'a>>(value)?.write(out)?,
+        26 => check::<V, TrainingRunEvidence<'a>>(value)?.write(out)?,
         _ => Err(Error::new(ErrorKind::RecordKind))?,
     }
     Ok(())

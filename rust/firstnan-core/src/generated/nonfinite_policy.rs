@@ -23,7 +23,7 @@ pub struct NonfinitePolicy<'a> {
 impl<'a> NonfinitePolicy<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 8,
+        index: 9,
         kind: "nonfinite-policy",
         name: "NonfinitePolicy",
         profile: Profile::Record,
@@ -55,12 +55,12 @@ impl<'a> Record<'a> for NonfinitePolicy<'a> {
         let mut first = true;
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
-                "policy_version" => shape::member(reader, &mut f0, "policy_version", |r| shapes::TEXT_3.read(r))?,
+                "policy_version" => shape::member(reader, &mut f0, "policy_version", |r| shapes::TEXT_2.read(r))?,
                 "expected" => shape::member(reader, &mut f1, "expected", |r| shape::ArrayShape { min: 0, max: 64 }.read(r, |r| ExpectedNonfinite::read(r)))?,
                 "missing" => shape::member(reader, &mut f2, "missing", |r| shape::ArrayShape { min: 0, max: 64 }.read(r, |r| MissingSentinel::read(r)))?,
                 "roles" => shape::member(reader, &mut f3, "roles", |r| shape::ArrayShape { min: 0, max: 64 }.read(r, |r| RoleOfLeaves::read(r)))?,
-                "maximum_consecutive_skips" => shape::member(reader, &mut f4, "maximum_consecutive_skips", |r| shapes::INTEGER_10.read(r))?,
-                "skip_may_change" => shape::member(reader, &mut f5, "skip_may_change", |r| shape::ArrayShape { min: 0, max: 64 }.read(r, |r| shapes::TEXT_1.read(r)))?,
+                "maximum_consecutive_skips" => shape::member(reader, &mut f4, "maximum_consecutive_skips", |r| shapes::INTEGER_13.read(r))?,
+                "skip_may_change" => shape::member(reader, &mut f5, "skip_may_change", |r| shape::ArrayShape { min: 0, max: 64 }.read(r, |r| shapes::TEXT_3.read(r)))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
         }
@@ -77,22 +77,22 @@ impl<'a> Record<'a> for NonfinitePolicy<'a> {
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5] = value.fields::<6>(&Self::INFO)?;
         Ok(Self {
-            policy_version: shapes::TEXT_3.extract(f0, false).map_err(|e| e.at("policy_version"))?,
+            policy_version: shapes::TEXT_2.extract(f0, false).map_err(|e| e.at("policy_version"))?,
             expected: shape::ArrayShape { min: 0, max: 64 }.extract(f1, |v| ExpectedNonfinite::extract(v)).map_err(|e| e.at("expected"))?,
             missing: shape::ArrayShape { min: 0, max: 64 }.extract(f2, |v| MissingSentinel::extract(v)).map_err(|e| e.at("missing"))?,
             roles: shape::ArrayShape { min: 0, max: 64 }.extract(f3, |v| RoleOfLeaves::extract(v)).map_err(|e| e.at("roles"))?,
-            maximum_consecutive_skips: shapes::INTEGER_10.extract(f4, false).map_err(|e| e.at("maximum_consecutive_skips"))?,
-            skip_may_change: shape::ArrayShape { min: 0, max: 64 }.extract(f5, |v| shapes::TEXT_1.extract(v, false)).map_err(|e| e.at("skip_may_change"))?,
+            maximum_consecutive_skips: shapes::INTEGER_13.extract(f4, false).map_err(|e| e.at("maximum_consecutive_skips"))?,
+            skip_may_change: shape::ArrayShape { min: 0, max: 64 }.extract(f5, |v| shapes::TEXT_3.extract(v, false)).map_err(|e| e.at("skip_may_change"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.policy_version; shapes::TEXT_3.check(it).map_err(|e| e.at("policy_version"))?; }
+        { let it = &self.policy_version; shapes::TEXT_2.check(it).map_err(|e| e.at("policy_version"))?; }
         { let it = &self.expected; shape::ArrayShape { min: 0, max: 64 }.check_items(it, |it| it.check_shape()).map_err(|e| e.at("expected"))?; }
         { let it = &self.missing; shape::ArrayShape { min: 0, max: 64 }.check_items(it, |it| it.check_shape()).map_err(|e| e.at("missing"))?; }
         { let it = &self.roles; shape::ArrayShape { min: 0, max: 64 }.check_items(it, |it| it.check_shape()).map_err(|e| e.at("roles"))?; }
-        { let it = &self.maximum_consecutive_skips; shapes::INTEGER_10.check_value(*it).map_err(|e| e.at("maximum_consecutive_skips"))?; }
-        { let it = &self.skip_may_change; shape::ArrayShape { min: 0, max: 64 }.check_items(it, |it| shapes::TEXT_1.check(it)).map_err(|e| e.at("skip_may_change"))?; }
+        { let it = &self.maximum_consecutive_skips; shapes::INTEGER_13.check_value(*it).map_err(|e| e.at("maximum_consecutive_skips"))?; }
+        { let it = &self.skip_may_change; shape::ArrayShape { min: 0, max: 64 }.check_items(it, |it| shapes::TEXT_3.check(it)).map_err(|e| e.at("skip_may_change"))?; }
         Ok(())
     }
 
@@ -130,5 +130,22 @@ impl<'a> Record<'a> for NonfinitePolicy<'a> {
             { let it = &self.skip_may_change; { let mut items = Vec::with_capacity(it.len()); for it in it { items.push(b.text(it)?); } b.items(items) } }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.policy_version; v.text(it); }
+        v.field(1);
+        { let it = &self.expected; v.begin_items(it.len()); for it in it { v.item(); it.visit(v); } v.end_items(); }
+        v.field(2);
+        { let it = &self.missing; v.begin_items(it.len()); for it in it { v.item(); it.visit(v); } v.end_items(); }
+        v.field(3);
+        { let it = &self.roles; v.begin_items(it.len()); for it in it { v.item(); it.visit(v); } v.end_items(); }
+        v.field(4);
+        { let it = &self.maximum_consecutive_skips; v.integer(*it); }
+        v.field(5);
+        { let it = &self.skip_may_change; v.begin_items(it.len()); for it in it { v.item(); v.text(it); } v.end_items(); }
+        v.end_record();
     }
 }

@@ -31,7 +31,7 @@ pub struct RankInventory<'a> {
 impl<'a> RankInventory<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 9,
+        index: 10,
         kind: "rank-inventory",
         name: "RankInventory",
         profile: Profile::Record,
@@ -71,14 +71,14 @@ impl<'a> Record<'a> for RankInventory<'a> {
         let mut first = true;
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
-                "rank" => shape::member(reader, &mut f0, "rank", |r| shapes::INTEGER_6.read(r))?,
-                "local_rank" => shape::member(reader, &mut f1, "local_rank", |r| shapes::INTEGER_6.read(r))?,
-                "world_size" => shape::member(reader, &mut f2, "world_size", |r| shapes::INTEGER_7.read(r))?,
+                "rank" => shape::member(reader, &mut f0, "rank", |r| shapes::INTEGER_3.read(r))?,
+                "local_rank" => shape::member(reader, &mut f1, "local_rank", |r| shapes::INTEGER_3.read(r))?,
+                "world_size" => shape::member(reader, &mut f2, "world_size", |r| shapes::INTEGER_10.read(r))?,
                 "host_digest" => shape::member(reader, &mut f3, "host_digest", |r| shapes::TEXT_0.read(r))?,
                 "device_digest" => shape::member(reader, &mut f4, "device_digest", |r| shapes::TEXT_0.read(r))?,
                 "device_kind" => shape::member(reader, &mut f5, "device_kind", |r| RankInventoryDeviceKind::read(r))?,
-                "total_memory_bytes" => shape::member(reader, &mut f6, "total_memory_bytes", |r| shapes::INTEGER_5.read(r))?,
-                "free_memory_bytes" => shape::member(reader, &mut f7, "free_memory_bytes", |r| shapes::INTEGER_3.read(r))?,
+                "total_memory_bytes" => shape::member(reader, &mut f6, "total_memory_bytes", |r| shapes::INTEGER_9.read(r))?,
+                "free_memory_bytes" => shape::member(reader, &mut f7, "free_memory_bytes", |r| shapes::INTEGER_7.read(r))?,
                 "software_digest" => shape::member(reader, &mut f8, "software_digest", |r| shapes::TEXT_0.read(r))?,
                 "storage_digest" => shape::member(reader, &mut f9, "storage_digest", |r| shapes::TEXT_0.read(r))?,
                 other => return Err(shape::unknown_name(reader, other)),
@@ -101,27 +101,27 @@ impl<'a> Record<'a> for RankInventory<'a> {
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9] = value.fields::<10>(&Self::INFO)?;
         Ok(Self {
-            rank: shapes::INTEGER_6.extract(f0, false).map_err(|e| e.at("rank"))?,
-            local_rank: shapes::INTEGER_6.extract(f1, false).map_err(|e| e.at("local_rank"))?,
-            world_size: shapes::INTEGER_7.extract(f2, false).map_err(|e| e.at("world_size"))?,
+            rank: shapes::INTEGER_3.extract(f0, false).map_err(|e| e.at("rank"))?,
+            local_rank: shapes::INTEGER_3.extract(f1, false).map_err(|e| e.at("local_rank"))?,
+            world_size: shapes::INTEGER_10.extract(f2, false).map_err(|e| e.at("world_size"))?,
             host_digest: shapes::TEXT_0.extract(f3, false).map_err(|e| e.at("host_digest"))?,
             device_digest: shapes::TEXT_0.extract(f4, false).map_err(|e| e.at("device_digest"))?,
             device_kind: f5.choice(&RankInventoryDeviceKind::CHOICE, false).map(RankInventoryDeviceKind::from_index).map_err(|e| e.at("device_kind"))?,
-            total_memory_bytes: shapes::INTEGER_5.extract(f6, false).map_err(|e| e.at("total_memory_bytes"))?,
-            free_memory_bytes: shapes::INTEGER_3.extract(f7, false).map_err(|e| e.at("free_memory_bytes"))?,
+            total_memory_bytes: shapes::INTEGER_9.extract(f6, false).map_err(|e| e.at("total_memory_bytes"))?,
+            free_memory_bytes: shapes::INTEGER_7.extract(f7, false).map_err(|e| e.at("free_memory_bytes"))?,
             software_digest: shapes::TEXT_0.extract(f8, false).map_err(|e| e.at("software_digest"))?,
             storage_digest: shapes::TEXT_0.extract(f9, false).map_err(|e| e.at("storage_digest"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.rank; shapes::INTEGER_6.check_value(*it).map_err(|e| e.at("rank"))?; }
-        { let it = &self.local_rank; shapes::INTEGER_6.check_value(*it).map_err(|e| e.at("local_rank"))?; }
-        { let it = &self.world_size; shapes::INTEGER_7.check_value(*it).map_err(|e| e.at("world_size"))?; }
+        { let it = &self.rank; shapes::INTEGER_3.check_value(*it).map_err(|e| e.at("rank"))?; }
+        { let it = &self.local_rank; shapes::INTEGER_3.check_value(*it).map_err(|e| e.at("local_rank"))?; }
+        { let it = &self.world_size; shapes::INTEGER_10.check_value(*it).map_err(|e| e.at("world_size"))?; }
         { let it = &self.host_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("host_digest"))?; }
         { let it = &self.device_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("device_digest"))?; }
-        { let it = &self.total_memory_bytes; shapes::INTEGER_5.check_value(*it).map_err(|e| e.at("total_memory_bytes"))?; }
-        { let it = &self.free_memory_bytes; shapes::INTEGER_3.check_value(*it).map_err(|e| e.at("free_memory_bytes"))?; }
+        { let it = &self.total_memory_bytes; shapes::INTEGER_9.check_value(*it).map_err(|e| e.at("total_memory_bytes"))?; }
+        { let it = &self.free_memory_bytes; shapes::INTEGER_7.check_value(*it).map_err(|e| e.at("free_memory_bytes"))?; }
         { let it = &self.software_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("software_digest"))?; }
         { let it = &self.storage_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("storage_digest"))?; }
         Ok(())
@@ -182,5 +182,30 @@ impl<'a> Record<'a> for RankInventory<'a> {
             { let it = &self.storage_digest; b.text(it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.rank; v.integer(*it); }
+        v.field(1);
+        { let it = &self.local_rank; v.integer(*it); }
+        v.field(2);
+        { let it = &self.world_size; v.integer(*it); }
+        v.field(3);
+        { let it = &self.host_digest; v.text(it); }
+        v.field(4);
+        { let it = &self.device_digest; v.text(it); }
+        v.field(5);
+        { let it = &self.device_kind; v.choice(&RankInventoryDeviceKind::CHOICE, *it as usize); }
+        v.field(6);
+        { let it = &self.total_memory_bytes; v.integer(*it); }
+        v.field(7);
+        { let it = &self.free_memory_bytes; v.integer(*it); }
+        v.field(8);
+        { let it = &self.software_digest; v.text(it); }
+        v.field(9);
+        { let it = &self.storage_digest; v.text(it); }
+        v.end_record();
     }
 }

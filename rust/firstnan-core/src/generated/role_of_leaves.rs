@@ -15,7 +15,7 @@ pub struct RoleOfLeaves<'a> {
 impl<'a> RoleOfLeaves<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 7,
+        index: 8,
         kind: "role-of-leaves",
         name: "RoleOfLeaves",
         profile: Profile::Record,
@@ -40,7 +40,7 @@ impl<'a> Record<'a> for RoleOfLeaves<'a> {
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
                 "role" => shape::member(reader, &mut f0, "role", |r| LeafRole::read(r))?,
-                "path" => shape::member(reader, &mut f1, "path", |r| shapes::TEXT_1.read(r))?,
+                "path" => shape::member(reader, &mut f1, "path", |r| shapes::TEXT_3.read(r))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
         }
@@ -54,12 +54,12 @@ impl<'a> Record<'a> for RoleOfLeaves<'a> {
         let [f0, f1] = value.fields::<2>(&Self::INFO)?;
         Ok(Self {
             role: f0.choice(&LeafRole::CHOICE, false).map(LeafRole::from_index).map_err(|e| e.at("role"))?,
-            path: shapes::TEXT_1.extract(f1, false).map_err(|e| e.at("path"))?,
+            path: shapes::TEXT_3.extract(f1, false).map_err(|e| e.at("path"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.path; shapes::TEXT_1.check(it).map_err(|e| e.at("path"))?; }
+        { let it = &self.path; shapes::TEXT_3.check(it).map_err(|e| e.at("path"))?; }
         Ok(())
     }
 
@@ -82,5 +82,14 @@ impl<'a> Record<'a> for RoleOfLeaves<'a> {
             { let it = &self.path; b.text(it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.role; v.choice(&LeafRole::CHOICE, *it as usize); }
+        v.field(1);
+        { let it = &self.path; v.text(it); }
+        v.end_record();
     }
 }

@@ -25,7 +25,7 @@ pub struct RunIdentity<'a> {
 impl<'a> RunIdentity<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 10,
+        index: 11,
         kind: "run-identity",
         name: "RunIdentity",
         profile: Profile::Record,
@@ -59,13 +59,13 @@ impl<'a> Record<'a> for RunIdentity<'a> {
         let mut first = true;
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
-                "run_id" => shape::member(reader, &mut f0, "run_id", |r| shapes::TEXT_5.read(r))?,
+                "run_id" => shape::member(reader, &mut f0, "run_id", |r| shapes::TEXT_6.read(r))?,
                 "config_digest" => shape::member(reader, &mut f1, "config_digest", |r| shapes::TEXT_0.read(r))?,
                 "source_digest" => shape::member(reader, &mut f2, "source_digest", |r| shapes::TEXT_0.read(r))?,
                 "model_digest" => shape::member(reader, &mut f3, "model_digest", |r| shapes::TEXT_0.read(r))?,
                 "tokenizer_digest" => shape::member(reader, &mut f4, "tokenizer_digest", |r| shapes::TEXT_0.read(r))?,
-                "commit_sha" => shape::member(reader, &mut f5, "commit_sha", |r| shapes::TEXT_6.read(r))?,
-                "world_size" => shape::member(reader, &mut f6, "world_size", |r| shapes::INTEGER_7.read(r))?,
+                "commit_sha" => shape::member(reader, &mut f5, "commit_sha", |r| shapes::TEXT_7.read(r))?,
+                "world_size" => shape::member(reader, &mut f6, "world_size", |r| shapes::INTEGER_10.read(r))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
         }
@@ -83,24 +83,24 @@ impl<'a> Record<'a> for RunIdentity<'a> {
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6] = value.fields::<7>(&Self::INFO)?;
         Ok(Self {
-            run_id: shapes::TEXT_5.extract(f0, false).map_err(|e| e.at("run_id"))?,
+            run_id: shapes::TEXT_6.extract(f0, false).map_err(|e| e.at("run_id"))?,
             config_digest: shapes::TEXT_0.extract(f1, false).map_err(|e| e.at("config_digest"))?,
             source_digest: shapes::TEXT_0.extract(f2, false).map_err(|e| e.at("source_digest"))?,
             model_digest: shapes::TEXT_0.extract(f3, false).map_err(|e| e.at("model_digest"))?,
             tokenizer_digest: shapes::TEXT_0.extract(f4, false).map_err(|e| e.at("tokenizer_digest"))?,
-            commit_sha: shapes::TEXT_6.extract(f5, false).map_err(|e| e.at("commit_sha"))?,
-            world_size: shapes::INTEGER_7.extract(f6, false).map_err(|e| e.at("world_size"))?,
+            commit_sha: shapes::TEXT_7.extract(f5, false).map_err(|e| e.at("commit_sha"))?,
+            world_size: shapes::INTEGER_10.extract(f6, false).map_err(|e| e.at("world_size"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.run_id; shapes::TEXT_5.check(it).map_err(|e| e.at("run_id"))?; }
+        { let it = &self.run_id; shapes::TEXT_6.check(it).map_err(|e| e.at("run_id"))?; }
         { let it = &self.config_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("config_digest"))?; }
         { let it = &self.source_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("source_digest"))?; }
         { let it = &self.model_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("model_digest"))?; }
         { let it = &self.tokenizer_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("tokenizer_digest"))?; }
-        { let it = &self.commit_sha; shapes::TEXT_6.check(it).map_err(|e| e.at("commit_sha"))?; }
-        { let it = &self.world_size; shapes::INTEGER_7.check_value(*it).map_err(|e| e.at("world_size"))?; }
+        { let it = &self.commit_sha; shapes::TEXT_7.check(it).map_err(|e| e.at("commit_sha"))?; }
+        { let it = &self.world_size; shapes::INTEGER_10.check_value(*it).map_err(|e| e.at("world_size"))?; }
         Ok(())
     }
 
@@ -138,5 +138,24 @@ impl<'a> Record<'a> for RunIdentity<'a> {
             { let it = &self.world_size; b.integer(*it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.run_id; v.text(it); }
+        v.field(1);
+        { let it = &self.config_digest; v.text(it); }
+        v.field(2);
+        { let it = &self.source_digest; v.text(it); }
+        v.field(3);
+        { let it = &self.model_digest; v.text(it); }
+        v.field(4);
+        { let it = &self.tokenizer_digest; v.text(it); }
+        v.field(5);
+        { let it = &self.commit_sha; v.text(it); }
+        v.field(6);
+        { let it = &self.world_size; v.integer(*it); }
+        v.end_record();
     }
 }

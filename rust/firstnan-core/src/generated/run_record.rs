@@ -27,7 +27,7 @@ pub struct RunRecord<'a> {
 impl<'a> RunRecord<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 20,
+        index: 21,
         kind: "run-record",
         name: "RunRecord",
         profile: Profile::Evidence,
@@ -64,13 +64,13 @@ impl<'a> Record<'a> for RunRecord<'a> {
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
                 "status" => shape::member(reader, &mut f0, "status", |r| RunRecordStatus::read(r))?,
-                "returncode" => shape::member(reader, &mut f1, "returncode", |r| shapes::INTEGER_15.read(r))?,
+                "returncode" => shape::member(reader, &mut f1, "returncode", |r| shapes::INTEGER_18.read(r))?,
                 "wall_s" => shape::member(reader, &mut f2, "wall_s", |r| shapes::REAL_2.read(r))?,
                 "events" => shape::member(reader, &mut f3, "events", |r| shape::ArrayShape { min: 0, max: 200005 }.read(r, |r| WorkerEvent::read(r)))?,
-                "stderr" => shape::member(reader, &mut f4, "stderr", |r| shapes::TEXT_9.read(r))?,
+                "stderr" => shape::member(reader, &mut f4, "stderr", |r| shapes::TEXT_10.read(r))?,
                 "worker_hash" => shape::member(reader, &mut f5, "worker_hash", |r| shapes::TEXT_0.read(r))?,
                 "config" => shape::member(reader, &mut f6, "config", |r| WorkerConfiguration::read(r))?,
-                "malformed_stdout" => shape::member(reader, &mut f7, "malformed_stdout", |r| shape::ArrayShape { min: 0, max: 64 }.read(r, |r| shapes::TEXT_1.read(r)))?,
+                "malformed_stdout" => shape::member(reader, &mut f7, "malformed_stdout", |r| shape::ArrayShape { min: 0, max: 64 }.read(r, |r| shapes::TEXT_3.read(r)))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
         }
@@ -90,24 +90,24 @@ impl<'a> Record<'a> for RunRecord<'a> {
         let [f0, f1, f2, f3, f4, f5, f6, f7] = value.fields::<8>(&Self::INFO)?;
         Ok(Self {
             status: f0.choice(&RunRecordStatus::CHOICE, false).map(RunRecordStatus::from_index).map_err(|e| e.at("status"))?,
-            returncode: shapes::INTEGER_15.extract(f1, false).map_err(|e| e.at("returncode"))?,
+            returncode: shapes::INTEGER_18.extract(f1, false).map_err(|e| e.at("returncode"))?,
             wall_s: shapes::REAL_2.extract(f2).map_err(|e| e.at("wall_s"))?,
             events: shape::ArrayShape { min: 0, max: 200005 }.extract(f3, |v| WorkerEvent::extract(v)).map_err(|e| e.at("events"))?,
-            stderr: shapes::TEXT_9.extract(f4, false).map_err(|e| e.at("stderr"))?,
+            stderr: shapes::TEXT_10.extract(f4, false).map_err(|e| e.at("stderr"))?,
             worker_hash: shapes::TEXT_0.extract(f5, false).map_err(|e| e.at("worker_hash"))?,
             config: WorkerConfiguration::extract(f6).map_err(|e| e.at("config"))?,
-            malformed_stdout: shape::ArrayShape { min: 0, max: 64 }.extract(f7, |v| shapes::TEXT_1.extract(v, false)).map_err(|e| e.at("malformed_stdout"))?,
+            malformed_stdout: shape::ArrayShape { min: 0, max: 64 }.extract(f7, |v| shapes::TEXT_3.extract(v, false)).map_err(|e| e.at("malformed_stdout"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.returncode; shapes::INTEGER_15.check_value(*it).map_err(|e| e.at("returncode"))?; }
+        { let it = &self.returncode; shapes::INTEGER_18.check_value(*it).map_err(|e| e.at("returncode"))?; }
         { let it = &self.wall_s; shapes::REAL_2.check(it).map_err(|e| e.at("wall_s"))?; }
         { let it = &self.events; shape::ArrayShape { min: 0, max: 200005 }.check_items(it, |it| it.check_shape()).map_err(|e| e.at("events"))?; }
-        { let it = &self.stderr; shapes::TEXT_9.check(it).map_err(|e| e.at("stderr"))?; }
+        { let it = &self.stderr; shapes::TEXT_10.check(it).map_err(|e| e.at("stderr"))?; }
         { let it = &self.worker_hash; shapes::TEXT_0.check(it).map_err(|e| e.at("worker_hash"))?; }
         { let it = &self.config; it.check_shape().map_err(|e| e.at("config"))?; }
-        { let it = &self.malformed_stdout; shape::ArrayShape { min: 0, max: 64 }.check_items(it, |it| shapes::TEXT_1.check(it)).map_err(|e| e.at("malformed_stdout"))?; }
+        { let it = &self.malformed_stdout; shape::ArrayShape { min: 0, max: 64 }.check_items(it, |it| shapes::TEXT_3.check(it)).map_err(|e| e.at("malformed_stdout"))?; }
         Ok(())
     }
 
@@ -158,5 +158,26 @@ impl<'a> Record<'a> for RunRecord<'a> {
             { let it = &self.malformed_stdout; { let mut items = Vec::with_capacity(it.len()); for it in it { items.push(b.text(it)?); } b.items(items) } }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.status; v.choice(&RunRecordStatus::CHOICE, *it as usize); }
+        v.field(1);
+        { let it = &self.returncode; v.integer(*it); }
+        v.field(2);
+        { let it = &self.wall_s; v.real(it); }
+        v.field(3);
+        { let it = &self.events; v.begin_items(it.len()); for it in it { v.item(); it.visit(v); } v.end_items(); }
+        v.field(4);
+        { let it = &self.stderr; v.text(it); }
+        v.field(5);
+        { let it = &self.worker_hash; v.text(it); }
+        v.field(6);
+        { let it = &self.config; it.visit(v); }
+        v.field(7);
+        { let it = &self.malformed_stdout; v.begin_items(it.len()); for it in it { v.item(); v.text(it); } v.end_items(); }
+        v.end_record();
     }
 }

@@ -12,6 +12,22 @@ pub(crate) static TEXT_0: TextShape = TextShape {
     pattern: "only [0-9a-f]",
 };
 pub(crate) static TEXT_1: TextShape = TextShape {
+    min: 1,
+    max: 128,
+    start: "",
+    first: Some(&SET_1),
+    allowed: Some(&SET_2),
+    pattern: "^[a-z], only [a-z0-9-]",
+};
+pub(crate) static TEXT_2: TextShape = TextShape {
+    min: 1,
+    max: 128,
+    start: "",
+    first: Some(&SET_3),
+    allowed: Some(&SET_4),
+    pattern: "^[A-Za-z0-9], only [A-Za-z0-9._:/@-]",
+};
+pub(crate) static TEXT_3: TextShape = TextShape {
     min: 0,
     max: 1024,
     start: "",
@@ -19,7 +35,7 @@ pub(crate) static TEXT_1: TextShape = TextShape {
     allowed: None,
     pattern: "",
 };
-pub(crate) static TEXT_2: TextShape = TextShape {
+pub(crate) static TEXT_4: TextShape = TextShape {
     min: 1,
     max: 256,
     start: "",
@@ -27,23 +43,15 @@ pub(crate) static TEXT_2: TextShape = TextShape {
     allowed: None,
     pattern: "",
 };
-pub(crate) static TEXT_3: TextShape = TextShape {
-    min: 1,
-    max: 128,
-    start: "",
-    first: Some(&SET_1),
-    allowed: Some(&SET_2),
-    pattern: "^[A-Za-z0-9], only [A-Za-z0-9._:/@-]",
-};
-pub(crate) static TEXT_4: TextShape = TextShape {
+pub(crate) static TEXT_5: TextShape = TextShape {
     min: 1,
     max: 256,
     start: "",
     first: None,
-    allowed: Some(&SET_3),
+    allowed: Some(&SET_5),
     pattern: "only [A-Za-z0-9_.-]",
 };
-pub(crate) static TEXT_5: TextShape = TextShape {
+pub(crate) static TEXT_6: TextShape = TextShape {
     min: 32,
     max: 32,
     start: "",
@@ -51,7 +59,7 @@ pub(crate) static TEXT_5: TextShape = TextShape {
     allowed: Some(&SET_0),
     pattern: "only [0-9a-f]",
 };
-pub(crate) static TEXT_6: TextShape = TextShape {
+pub(crate) static TEXT_7: TextShape = TextShape {
     min: 40,
     max: 40,
     start: "",
@@ -59,17 +67,9 @@ pub(crate) static TEXT_6: TextShape = TextShape {
     allowed: Some(&SET_0),
     pattern: "only [0-9a-f]",
 };
-pub(crate) static TEXT_7: TextShape = TextShape {
+pub(crate) static TEXT_8: TextShape = TextShape {
     min: 1,
     max: 128,
-    start: "",
-    first: None,
-    allowed: None,
-    pattern: "",
-};
-pub(crate) static TEXT_8: TextShape = TextShape {
-    min: 0,
-    max: 1000,
     start: "",
     first: None,
     allowed: None,
@@ -77,48 +77,59 @@ pub(crate) static TEXT_8: TextShape = TextShape {
 };
 pub(crate) static TEXT_9: TextShape = TextShape {
     min: 0,
-    max: 16384,
+    max: 1000,
     start: "",
     first: None,
     allowed: None,
     pattern: "",
 };
 pub(crate) static TEXT_10: TextShape = TextShape {
+    min: 0,
+    max: 16384,
+    start: "",
+    first: None,
+    allowed: None,
+    pattern: "",
+};
+pub(crate) static TEXT_11: TextShape = TextShape {
     min: 1,
     max: 64,
     start: "",
-    first: Some(&SET_4),
-    allowed: Some(&SET_5),
+    first: Some(&SET_6),
+    allowed: Some(&SET_7),
     pattern: "^[A-Z], only [A-Z0-9_]",
 };
-pub(crate) static TEXT_11: TextShape = TextShape {
+pub(crate) static TEXT_12: TextShape = TextShape {
     min: 5,
     max: 128,
     start: "team:",
     first: None,
-    allowed: Some(&SET_2),
+    allowed: Some(&SET_4),
     pattern: "^team:, only [A-Za-z0-9._:/@-]",
 };
 pub(crate) static INTEGER_0: IntegerShape = IntegerShape { min: 1, max: 1 };
 pub(crate) static INTEGER_1: IntegerShape = IntegerShape { min: 1, max: 100000 };
 pub(crate) static INTEGER_2: IntegerShape = IntegerShape { min: 0, max: 4294967295 };
-pub(crate) static INTEGER_3: IntegerShape = IntegerShape { min: 0, max: 9223372036854775807 };
-pub(crate) static INTEGER_4: IntegerShape = IntegerShape { min: 0, max: 1000000000000 };
-pub(crate) static INTEGER_5: IntegerShape = IntegerShape { min: 1, max: 9223372036854775807 };
-pub(crate) static INTEGER_6: IntegerShape = IntegerShape { min: 0, max: 4095 };
-pub(crate) static INTEGER_7: IntegerShape = IntegerShape { min: 2, max: 4096 };
-pub(crate) static INTEGER_8: IntegerShape = IntegerShape { min: 0, max: 1 };
-pub(crate) static INTEGER_9: IntegerShape = IntegerShape { min: -9223372036854775808, max: 9223372036854775807 };
-pub(crate) static INTEGER_10: IntegerShape = IntegerShape { min: 0, max: 1000000 };
-pub(crate) static INTEGER_11: IntegerShape = IntegerShape { min: 1, max: 2147483647 };
-pub(crate) static INTEGER_12: IntegerShape = IntegerShape { min: 1, max: 65536 };
-pub(crate) static INTEGER_13: IntegerShape = IntegerShape { min: 0, max: 100000 };
-pub(crate) static INTEGER_14: IntegerShape = IntegerShape { min: 1, max: 64 };
-pub(crate) static INTEGER_15: IntegerShape = IntegerShape { min: -64, max: 255 };
-pub(crate) static INTEGER_16: IntegerShape = IntegerShape { min: 0, max: 4 };
-pub(crate) static INTEGER_17: IntegerShape = IntegerShape { min: 0, max: 10000000000 };
-pub(crate) static INTEGER_18: IntegerShape = IntegerShape { min: 1, max: 10000000000 };
-pub(crate) static INTEGER_19: IntegerShape = IntegerShape { min: 1, max: 20000000000 };
+pub(crate) static INTEGER_3: IntegerShape = IntegerShape { min: 0, max: 4095 };
+pub(crate) static INTEGER_4: IntegerShape = IntegerShape { min: 1, max: 4096 };
+pub(crate) static INTEGER_5: IntegerShape = IntegerShape { min: 0, max: 1000000000 };
+pub(crate) static INTEGER_6: IntegerShape = IntegerShape { min: 0, max: 9007199254740991 };
+pub(crate) static INTEGER_7: IntegerShape = IntegerShape { min: 0, max: 9223372036854775807 };
+pub(crate) static INTEGER_8: IntegerShape = IntegerShape { min: 0, max: 1000000000000 };
+pub(crate) static INTEGER_9: IntegerShape = IntegerShape { min: 1, max: 9223372036854775807 };
+pub(crate) static INTEGER_10: IntegerShape = IntegerShape { min: 2, max: 4096 };
+pub(crate) static INTEGER_11: IntegerShape = IntegerShape { min: 0, max: 1 };
+pub(crate) static INTEGER_12: IntegerShape = IntegerShape { min: -9223372036854775808, max: 9223372036854775807 };
+pub(crate) static INTEGER_13: IntegerShape = IntegerShape { min: 0, max: 1000000 };
+pub(crate) static INTEGER_14: IntegerShape = IntegerShape { min: 1, max: 2147483647 };
+pub(crate) static INTEGER_15: IntegerShape = IntegerShape { min: 1, max: 65536 };
+pub(crate) static INTEGER_16: IntegerShape = IntegerShape { min: 0, max: 100000 };
+pub(crate) static INTEGER_17: IntegerShape = IntegerShape { min: 1, max: 64 };
+pub(crate) static INTEGER_18: IntegerShape = IntegerShape { min: -64, max: 255 };
+pub(crate) static INTEGER_19: IntegerShape = IntegerShape { min: 0, max: 4 };
+pub(crate) static INTEGER_20: IntegerShape = IntegerShape { min: 0, max: 10000000000 };
+pub(crate) static INTEGER_21: IntegerShape = IntegerShape { min: 1, max: 10000000000 };
+pub(crate) static INTEGER_22: IntegerShape = IntegerShape { min: 1, max: 20000000000 };
 pub(crate) static REAL_0: RealShape = RealShape { min: Some(-3.4028234663852886e+38_f64), max: Some(3.4028234663852886e+38_f64), exclusive_min: None, exclusive_max: None };
 pub(crate) static REAL_1: RealShape = RealShape { min: Some(0.0_f64), max: Some(1000000000000.0_f64), exclusive_min: None, exclusive_max: None };
 pub(crate) static REAL_2: RealShape = RealShape { min: Some(0.0_f64), max: Some(1000000000.0_f64), exclusive_min: None, exclusive_max: None };
@@ -131,8 +142,10 @@ pub(crate) static REAL_8: RealShape = RealShape { min: None, max: None, exclusiv
 pub(crate) static REAL_9: RealShape = RealShape { min: None, max: None, exclusive_min: None, exclusive_max: None };
 pub(crate) static REAL_10: RealShape = RealShape { min: Some(1e-15_f64), max: Some(0.001_f64), exclusive_min: None, exclusive_max: None };
 static SET_0: ByteSet = byte_set(&[(48, 57), (97, 102)]); // [0-9a-f]
-static SET_1: ByteSet = byte_set(&[(65, 90), (97, 122), (48, 57)]); // [A-Za-z0-9]
-static SET_2: ByteSet = byte_set(&[(65, 90), (97, 122), (48, 57), (46, 46), (95, 95), (58, 58), (47, 47), (64, 64), (45, 45)]); // [A-Za-z0-9._:/@-]
-static SET_3: ByteSet = byte_set(&[(65, 90), (97, 122), (48, 57), (95, 95), (46, 46), (45, 45)]); // [A-Za-z0-9_.-]
-static SET_4: ByteSet = byte_set(&[(65, 90)]); // [A-Z]
-static SET_5: ByteSet = byte_set(&[(65, 90), (48, 57), (95, 95)]); // [A-Z0-9_]
+static SET_1: ByteSet = byte_set(&[(97, 122)]); // [a-z]
+static SET_2: ByteSet = byte_set(&[(97, 122), (48, 57), (45, 45)]); // [a-z0-9-]
+static SET_3: ByteSet = byte_set(&[(65, 90), (97, 122), (48, 57)]); // [A-Za-z0-9]
+static SET_4: ByteSet = byte_set(&[(65, 90), (97, 122), (48, 57), (46, 46), (95, 95), (58, 58), (47, 47), (64, 64), (45, 45)]); // [A-Za-z0-9._:/@-]
+static SET_5: ByteSet = byte_set(&[(65, 90), (97, 122), (48, 57), (95, 95), (46, 46), (45, 45)]); // [A-Za-z0-9_.-]
+static SET_6: ByteSet = byte_set(&[(65, 90)]); // [A-Z]
+static SET_7: ByteSet = byte_set(&[(65, 90), (48, 57), (95, 95)]); // [A-Z0-9_]

@@ -25,7 +25,7 @@ pub struct StageMessage<'a> {
 impl<'a> StageMessage<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 21,
+        index: 22,
         kind: "stage-message",
         name: "StageMessage",
         profile: Profile::Record,
@@ -59,13 +59,13 @@ impl<'a> Record<'a> for StageMessage<'a> {
         let mut first = true;
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
-                "run_id" => shape::member(reader, &mut f0, "run_id", |r| shapes::TEXT_5.read(r))?,
+                "run_id" => shape::member(reader, &mut f0, "run_id", |r| shapes::TEXT_6.read(r))?,
                 "identity_digest" => shape::member(reader, &mut f1, "identity_digest", |r| shapes::TEXT_0.read(r))?,
-                "rank" => shape::member(reader, &mut f2, "rank", |r| shapes::INTEGER_6.read(r))?,
-                "sequence" => shape::member(reader, &mut f3, "sequence", |r| shapes::INTEGER_3.read(r))?,
+                "rank" => shape::member(reader, &mut f2, "rank", |r| shapes::INTEGER_3.read(r))?,
+                "sequence" => shape::member(reader, &mut f3, "sequence", |r| shapes::INTEGER_7.read(r))?,
                 "stage" => shape::member(reader, &mut f4, "stage", |r| RuntimeStage::read(r))?,
                 "vote" => shape::member(reader, &mut f5, "vote", |r| shape::read_optional(r, |r| Vote::read(r)))?,
-                "error_code" => shape::member(reader, &mut f6, "error_code", |r| shape::read_optional(r, |r| shapes::TEXT_10.read(r)))?,
+                "error_code" => shape::member(reader, &mut f6, "error_code", |r| shape::read_optional(r, |r| shapes::TEXT_11.read(r)))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
         }
@@ -83,22 +83,22 @@ impl<'a> Record<'a> for StageMessage<'a> {
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6] = value.fields::<7>(&Self::INFO)?;
         Ok(Self {
-            run_id: shapes::TEXT_5.extract(f0, false).map_err(|e| e.at("run_id"))?,
+            run_id: shapes::TEXT_6.extract(f0, false).map_err(|e| e.at("run_id"))?,
             identity_digest: shapes::TEXT_0.extract(f1, false).map_err(|e| e.at("identity_digest"))?,
-            rank: shapes::INTEGER_6.extract(f2, false).map_err(|e| e.at("rank"))?,
-            sequence: shapes::INTEGER_3.extract(f3, false).map_err(|e| e.at("sequence"))?,
+            rank: shapes::INTEGER_3.extract(f2, false).map_err(|e| e.at("rank"))?,
+            sequence: shapes::INTEGER_7.extract(f3, false).map_err(|e| e.at("sequence"))?,
             stage: f4.choice(&RuntimeStage::CHOICE, false).map(RuntimeStage::from_index).map_err(|e| e.at("stage"))?,
             vote: shape::extract_optional(f5, |v| v.choice(&Vote::CHOICE, false).map(Vote::from_index)).map_err(|e| e.at("vote"))?,
-            error_code: shape::extract_optional(f6, |v| shapes::TEXT_10.extract(v, false)).map_err(|e| e.at("error_code"))?,
+            error_code: shape::extract_optional(f6, |v| shapes::TEXT_11.extract(v, false)).map_err(|e| e.at("error_code"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.run_id; shapes::TEXT_5.check(it).map_err(|e| e.at("run_id"))?; }
+        { let it = &self.run_id; shapes::TEXT_6.check(it).map_err(|e| e.at("run_id"))?; }
         { let it = &self.identity_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("identity_digest"))?; }
-        { let it = &self.rank; shapes::INTEGER_6.check_value(*it).map_err(|e| e.at("rank"))?; }
-        { let it = &self.sequence; shapes::INTEGER_3.check_value(*it).map_err(|e| e.at("sequence"))?; }
-        if let Some(it) = &self.error_code { shapes::TEXT_10.check(it).map_err(|e| e.at("error_code"))?; }
+        { let it = &self.rank; shapes::INTEGER_3.check_value(*it).map_err(|e| e.at("rank"))?; }
+        { let it = &self.sequence; shapes::INTEGER_7.check_value(*it).map_err(|e| e.at("sequence"))?; }
+        if let Some(it) = &self.error_code { shapes::TEXT_11.check(it).map_err(|e| e.at("error_code"))?; }
         Ok(())
     }
 
@@ -140,5 +140,24 @@ impl<'a> Record<'a> for StageMessage<'a> {
             match &self.error_code { None => b.null(), Some(it) => b.text(it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.run_id; v.text(it); }
+        v.field(1);
+        { let it = &self.identity_digest; v.text(it); }
+        v.field(2);
+        { let it = &self.rank; v.integer(*it); }
+        v.field(3);
+        { let it = &self.sequence; v.integer(*it); }
+        v.field(4);
+        { let it = &self.stage; v.choice(&RuntimeStage::CHOICE, *it as usize); }
+        v.field(5);
+        match &self.vote { None => v.null(), Some(it) => { v.choice(&Vote::CHOICE, *it as usize); } }
+        v.field(6);
+        match &self.error_code { None => v.null(), Some(it) => { v.text(it); } }
+        v.end_record();
     }
 }

@@ -53,7 +53,7 @@ pub struct StageTelemetry<'a> {
 impl<'a> StageTelemetry<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 22,
+        index: 23,
         kind: "stage-telemetry",
         name: "StageTelemetry",
         profile: Profile::Evidence,
@@ -115,27 +115,27 @@ impl<'a> Record<'a> for StageTelemetry<'a> {
         let mut first = true;
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
-                "telemetry_id" => shape::member(reader, &mut f0, "telemetry_id", |r| shapes::TEXT_3.read(r))?,
-                "tensor_set_id" => shape::member(reader, &mut f1, "tensor_set_id", |r| shapes::TEXT_3.read(r))?,
+                "telemetry_id" => shape::member(reader, &mut f0, "telemetry_id", |r| shapes::TEXT_2.read(r))?,
+                "tensor_set_id" => shape::member(reader, &mut f1, "tensor_set_id", |r| shapes::TEXT_2.read(r))?,
                 "stage" => shape::member(reader, &mut f2, "stage", |r| StageName::read(r))?,
-                "stage_order" => shape::member(reader, &mut f3, "stage_order", |r| shapes::INTEGER_16.read(r))?,
+                "stage_order" => shape::member(reader, &mut f3, "stage_order", |r| shapes::INTEGER_19.read(r))?,
                 "state" => shape::member(reader, &mut f4, "state", |r| StageTelemetryState::read(r))?,
-                "checked_elements" => shape::member(reader, &mut f5, "checked_elements", |r| shapes::INTEGER_17.read(r))?,
-                "finite_elements" => shape::member(reader, &mut f6, "finite_elements", |r| shapes::INTEGER_17.read(r))?,
-                "nonfinite_elements" => shape::member(reader, &mut f7, "nonfinite_elements", |r| shapes::INTEGER_17.read(r))?,
+                "checked_elements" => shape::member(reader, &mut f5, "checked_elements", |r| shapes::INTEGER_20.read(r))?,
+                "finite_elements" => shape::member(reader, &mut f6, "finite_elements", |r| shapes::INTEGER_20.read(r))?,
+                "nonfinite_elements" => shape::member(reader, &mut f7, "nonfinite_elements", |r| shapes::INTEGER_20.read(r))?,
                 "maximum_absolute_finite" => shape::member(reader, &mut f8, "maximum_absolute_finite", |r| shapes::REAL_7.read(r))?,
-                "run_id" => shape::member(reader, &mut f9, "run_id", |r| shapes::TEXT_3.read(r))?,
-                "step_id" => shape::member(reader, &mut f10, "step_id", |r| shapes::INTEGER_4.read(r))?,
-                "model_version" => shape::member(reader, &mut f11, "model_version", |r| shapes::TEXT_3.read(r))?,
-                "dataset_version" => shape::member(reader, &mut f12, "dataset_version", |r| shapes::TEXT_3.read(r))?,
-                "batch_id" => shape::member(reader, &mut f13, "batch_id", |r| shapes::TEXT_3.read(r))?,
-                "objective_version" => shape::member(reader, &mut f14, "objective_version", |r| shapes::TEXT_3.read(r))?,
-                "optimizer_version" => shape::member(reader, &mut f15, "optimizer_version", |r| shapes::TEXT_3.read(r))?,
-                "precision" => shape::member(reader, &mut f16, "precision", |r| shapes::TEXT_3.read(r))?,
-                "loss_scale_version" => shape::member(reader, &mut f17, "loss_scale_version", |r| shapes::TEXT_3.read(r))?,
+                "run_id" => shape::member(reader, &mut f9, "run_id", |r| shapes::TEXT_2.read(r))?,
+                "step_id" => shape::member(reader, &mut f10, "step_id", |r| shapes::INTEGER_8.read(r))?,
+                "model_version" => shape::member(reader, &mut f11, "model_version", |r| shapes::TEXT_2.read(r))?,
+                "dataset_version" => shape::member(reader, &mut f12, "dataset_version", |r| shapes::TEXT_2.read(r))?,
+                "batch_id" => shape::member(reader, &mut f13, "batch_id", |r| shapes::TEXT_2.read(r))?,
+                "objective_version" => shape::member(reader, &mut f14, "objective_version", |r| shapes::TEXT_2.read(r))?,
+                "optimizer_version" => shape::member(reader, &mut f15, "optimizer_version", |r| shapes::TEXT_2.read(r))?,
+                "precision" => shape::member(reader, &mut f16, "precision", |r| shapes::TEXT_2.read(r))?,
+                "loss_scale_version" => shape::member(reader, &mut f17, "loss_scale_version", |r| shapes::TEXT_2.read(r))?,
                 "loss_scale" => shape::member(reader, &mut f18, "loss_scale", |r| shapes::REAL_8.read(r))?,
-                "evidence_source_id" => shape::member(reader, &mut f19, "evidence_source_id", |r| shapes::TEXT_3.read(r))?,
-                "owner" => shape::member(reader, &mut f20, "owner", |r| shapes::TEXT_11.read(r))?,
+                "evidence_source_id" => shape::member(reader, &mut f19, "evidence_source_id", |r| shapes::TEXT_2.read(r))?,
+                "owner" => shape::member(reader, &mut f20, "owner", |r| shapes::TEXT_12.read(r))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
         }
@@ -167,50 +167,50 @@ impl<'a> Record<'a> for StageTelemetry<'a> {
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20] = value.fields::<21>(&Self::INFO)?;
         Ok(Self {
-            telemetry_id: shapes::TEXT_3.extract(f0, true).map_err(|e| e.at("telemetry_id"))?,
-            tensor_set_id: shapes::TEXT_3.extract(f1, true).map_err(|e| e.at("tensor_set_id"))?,
+            telemetry_id: shapes::TEXT_2.extract(f0, true).map_err(|e| e.at("telemetry_id"))?,
+            tensor_set_id: shapes::TEXT_2.extract(f1, true).map_err(|e| e.at("tensor_set_id"))?,
             stage: f2.choice(&StageName::CHOICE, true).map(StageName::from_index).map_err(|e| e.at("stage"))?,
-            stage_order: shapes::INTEGER_16.extract(f3, true).map_err(|e| e.at("stage_order"))?,
+            stage_order: shapes::INTEGER_19.extract(f3, true).map_err(|e| e.at("stage_order"))?,
             state: f4.choice(&StageTelemetryState::CHOICE, true).map(StageTelemetryState::from_index).map_err(|e| e.at("state"))?,
-            checked_elements: shapes::INTEGER_17.extract(f5, true).map_err(|e| e.at("checked_elements"))?,
-            finite_elements: shapes::INTEGER_17.extract(f6, true).map_err(|e| e.at("finite_elements"))?,
-            nonfinite_elements: shapes::INTEGER_17.extract(f7, true).map_err(|e| e.at("nonfinite_elements"))?,
+            checked_elements: shapes::INTEGER_20.extract(f5, true).map_err(|e| e.at("checked_elements"))?,
+            finite_elements: shapes::INTEGER_20.extract(f6, true).map_err(|e| e.at("finite_elements"))?,
+            nonfinite_elements: shapes::INTEGER_20.extract(f7, true).map_err(|e| e.at("nonfinite_elements"))?,
             maximum_absolute_finite: shapes::REAL_7.extract(f8).map_err(|e| e.at("maximum_absolute_finite"))?,
-            run_id: shapes::TEXT_3.extract(f9, true).map_err(|e| e.at("run_id"))?,
-            step_id: shapes::INTEGER_4.extract(f10, true).map_err(|e| e.at("step_id"))?,
-            model_version: shapes::TEXT_3.extract(f11, true).map_err(|e| e.at("model_version"))?,
-            dataset_version: shapes::TEXT_3.extract(f12, true).map_err(|e| e.at("dataset_version"))?,
-            batch_id: shapes::TEXT_3.extract(f13, true).map_err(|e| e.at("batch_id"))?,
-            objective_version: shapes::TEXT_3.extract(f14, true).map_err(|e| e.at("objective_version"))?,
-            optimizer_version: shapes::TEXT_3.extract(f15, true).map_err(|e| e.at("optimizer_version"))?,
-            precision: shapes::TEXT_3.extract(f16, true).map_err(|e| e.at("precision"))?,
-            loss_scale_version: shapes::TEXT_3.extract(f17, true).map_err(|e| e.at("loss_scale_version"))?,
+            run_id: shapes::TEXT_2.extract(f9, true).map_err(|e| e.at("run_id"))?,
+            step_id: shapes::INTEGER_8.extract(f10, true).map_err(|e| e.at("step_id"))?,
+            model_version: shapes::TEXT_2.extract(f11, true).map_err(|e| e.at("model_version"))?,
+            dataset_version: shapes::TEXT_2.extract(f12, true).map_err(|e| e.at("dataset_version"))?,
+            batch_id: shapes::TEXT_2.extract(f13, true).map_err(|e| e.at("batch_id"))?,
+            objective_version: shapes::TEXT_2.extract(f14, true).map_err(|e| e.at("objective_version"))?,
+            optimizer_version: shapes::TEXT_2.extract(f15, true).map_err(|e| e.at("optimizer_version"))?,
+            precision: shapes::TEXT_2.extract(f16, true).map_err(|e| e.at("precision"))?,
+            loss_scale_version: shapes::TEXT_2.extract(f17, true).map_err(|e| e.at("loss_scale_version"))?,
             loss_scale: shapes::REAL_8.extract(f18).map_err(|e| e.at("loss_scale"))?,
-            evidence_source_id: shapes::TEXT_3.extract(f19, true).map_err(|e| e.at("evidence_source_id"))?,
-            owner: shapes::TEXT_11.extract(f20, true).map_err(|e| e.at("owner"))?,
+            evidence_source_id: shapes::TEXT_2.extract(f19, true).map_err(|e| e.at("evidence_source_id"))?,
+            owner: shapes::TEXT_12.extract(f20, true).map_err(|e| e.at("owner"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.telemetry_id; shapes::TEXT_3.check(it).map_err(|e| e.at("telemetry_id"))?; }
-        { let it = &self.tensor_set_id; shapes::TEXT_3.check(it).map_err(|e| e.at("tensor_set_id"))?; }
-        { let it = &self.stage_order; shapes::INTEGER_16.check_value(*it).map_err(|e| e.at("stage_order"))?; }
-        { let it = &self.checked_elements; shapes::INTEGER_17.check_value(*it).map_err(|e| e.at("checked_elements"))?; }
-        { let it = &self.finite_elements; shapes::INTEGER_17.check_value(*it).map_err(|e| e.at("finite_elements"))?; }
-        { let it = &self.nonfinite_elements; shapes::INTEGER_17.check_value(*it).map_err(|e| e.at("nonfinite_elements"))?; }
+        { let it = &self.telemetry_id; shapes::TEXT_2.check(it).map_err(|e| e.at("telemetry_id"))?; }
+        { let it = &self.tensor_set_id; shapes::TEXT_2.check(it).map_err(|e| e.at("tensor_set_id"))?; }
+        { let it = &self.stage_order; shapes::INTEGER_19.check_value(*it).map_err(|e| e.at("stage_order"))?; }
+        { let it = &self.checked_elements; shapes::INTEGER_20.check_value(*it).map_err(|e| e.at("checked_elements"))?; }
+        { let it = &self.finite_elements; shapes::INTEGER_20.check_value(*it).map_err(|e| e.at("finite_elements"))?; }
+        { let it = &self.nonfinite_elements; shapes::INTEGER_20.check_value(*it).map_err(|e| e.at("nonfinite_elements"))?; }
         { let it = &self.maximum_absolute_finite; shapes::REAL_7.check(it).map_err(|e| e.at("maximum_absolute_finite"))?; }
-        { let it = &self.run_id; shapes::TEXT_3.check(it).map_err(|e| e.at("run_id"))?; }
-        { let it = &self.step_id; shapes::INTEGER_4.check_value(*it).map_err(|e| e.at("step_id"))?; }
-        { let it = &self.model_version; shapes::TEXT_3.check(it).map_err(|e| e.at("model_version"))?; }
-        { let it = &self.dataset_version; shapes::TEXT_3.check(it).map_err(|e| e.at("dataset_version"))?; }
-        { let it = &self.batch_id; shapes::TEXT_3.check(it).map_err(|e| e.at("batch_id"))?; }
-        { let it = &self.objective_version; shapes::TEXT_3.check(it).map_err(|e| e.at("objective_version"))?; }
-        { let it = &self.optimizer_version; shapes::TEXT_3.check(it).map_err(|e| e.at("optimizer_version"))?; }
-        { let it = &self.precision; shapes::TEXT_3.check(it).map_err(|e| e.at("precision"))?; }
-        { let it = &self.loss_scale_version; shapes::TEXT_3.check(it).map_err(|e| e.at("loss_scale_version"))?; }
+        { let it = &self.run_id; shapes::TEXT_2.check(it).map_err(|e| e.at("run_id"))?; }
+        { let it = &self.step_id; shapes::INTEGER_8.check_value(*it).map_err(|e| e.at("step_id"))?; }
+        { let it = &self.model_version; shapes::TEXT_2.check(it).map_err(|e| e.at("model_version"))?; }
+        { let it = &self.dataset_version; shapes::TEXT_2.check(it).map_err(|e| e.at("dataset_version"))?; }
+        { let it = &self.batch_id; shapes::TEXT_2.check(it).map_err(|e| e.at("batch_id"))?; }
+        { let it = &self.objective_version; shapes::TEXT_2.check(it).map_err(|e| e.at("objective_version"))?; }
+        { let it = &self.optimizer_version; shapes::TEXT_2.check(it).map_err(|e| e.at("optimizer_version"))?; }
+        { let it = &self.precision; shapes::TEXT_2.check(it).map_err(|e| e.at("precision"))?; }
+        { let it = &self.loss_scale_version; shapes::TEXT_2.check(it).map_err(|e| e.at("loss_scale_version"))?; }
         { let it = &self.loss_scale; shapes::REAL_8.check(it).map_err(|e| e.at("loss_scale"))?; }
-        { let it = &self.evidence_source_id; shapes::TEXT_3.check(it).map_err(|e| e.at("evidence_source_id"))?; }
-        { let it = &self.owner; shapes::TEXT_11.check(it).map_err(|e| e.at("owner"))?; }
+        { let it = &self.evidence_source_id; shapes::TEXT_2.check(it).map_err(|e| e.at("evidence_source_id"))?; }
+        { let it = &self.owner; shapes::TEXT_12.check(it).map_err(|e| e.at("owner"))?; }
         Ok(())
     }
 
@@ -302,5 +302,52 @@ impl<'a> Record<'a> for StageTelemetry<'a> {
             { let it = &self.owner; b.text(it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.telemetry_id; v.text(it); }
+        v.field(1);
+        { let it = &self.tensor_set_id; v.text(it); }
+        v.field(2);
+        { let it = &self.stage; v.choice(&StageName::CHOICE, *it as usize); }
+        v.field(3);
+        { let it = &self.stage_order; v.integer(*it); }
+        v.field(4);
+        { let it = &self.state; v.choice(&StageTelemetryState::CHOICE, *it as usize); }
+        v.field(5);
+        { let it = &self.checked_elements; v.integer(*it); }
+        v.field(6);
+        { let it = &self.finite_elements; v.integer(*it); }
+        v.field(7);
+        { let it = &self.nonfinite_elements; v.integer(*it); }
+        v.field(8);
+        { let it = &self.maximum_absolute_finite; v.real(it); }
+        v.field(9);
+        { let it = &self.run_id; v.text(it); }
+        v.field(10);
+        { let it = &self.step_id; v.integer(*it); }
+        v.field(11);
+        { let it = &self.model_version; v.text(it); }
+        v.field(12);
+        { let it = &self.dataset_version; v.text(it); }
+        v.field(13);
+        { let it = &self.batch_id; v.text(it); }
+        v.field(14);
+        { let it = &self.objective_version; v.text(it); }
+        v.field(15);
+        { let it = &self.optimizer_version; v.text(it); }
+        v.field(16);
+        { let it = &self.precision; v.text(it); }
+        v.field(17);
+        { let it = &self.loss_scale_version; v.text(it); }
+        v.field(18);
+        { let it = &self.loss_scale; v.real(it); }
+        v.field(19);
+        { let it = &self.evidence_source_id; v.text(it); }
+        v.field(20);
+        { let it = &self.owner; v.text(it); }
+        v.end_record();
     }
 }

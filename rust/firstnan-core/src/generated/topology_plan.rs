@@ -19,7 +19,7 @@ pub struct TopologyPlan<'a> {
 impl<'a> TopologyPlan<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 23,
+        index: 24,
         kind: "topology-plan",
         name: "TopologyPlan",
         profile: Profile::Record,
@@ -47,8 +47,8 @@ impl<'a> Record<'a> for TopologyPlan<'a> {
         let mut first = true;
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
-                "world_size" => shape::member(reader, &mut f0, "world_size", |r| shapes::INTEGER_7.read(r))?,
-                "coordinator_rank" => shape::member(reader, &mut f1, "coordinator_rank", |r| shapes::INTEGER_6.read(r))?,
+                "world_size" => shape::member(reader, &mut f0, "world_size", |r| shapes::INTEGER_10.read(r))?,
+                "coordinator_rank" => shape::member(reader, &mut f1, "coordinator_rank", |r| shapes::INTEGER_3.read(r))?,
                 "backend" => shape::member(reader, &mut f2, "backend", |r| TopologyPlanBackend::read(r))?,
                 "placement_plan_digest" => shape::member(reader, &mut f3, "placement_plan_digest", |r| shapes::TEXT_0.read(r))?,
                 other => return Err(shape::unknown_name(reader, other)),
@@ -65,16 +65,16 @@ impl<'a> Record<'a> for TopologyPlan<'a> {
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3] = value.fields::<4>(&Self::INFO)?;
         Ok(Self {
-            world_size: shapes::INTEGER_7.extract(f0, false).map_err(|e| e.at("world_size"))?,
-            coordinator_rank: shapes::INTEGER_6.extract(f1, false).map_err(|e| e.at("coordinator_rank"))?,
+            world_size: shapes::INTEGER_10.extract(f0, false).map_err(|e| e.at("world_size"))?,
+            coordinator_rank: shapes::INTEGER_3.extract(f1, false).map_err(|e| e.at("coordinator_rank"))?,
             backend: f2.choice(&TopologyPlanBackend::CHOICE, false).map(TopologyPlanBackend::from_index).map_err(|e| e.at("backend"))?,
             placement_plan_digest: shapes::TEXT_0.extract(f3, false).map_err(|e| e.at("placement_plan_digest"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.world_size; shapes::INTEGER_7.check_value(*it).map_err(|e| e.at("world_size"))?; }
-        { let it = &self.coordinator_rank; shapes::INTEGER_6.check_value(*it).map_err(|e| e.at("coordinator_rank"))?; }
+        { let it = &self.world_size; shapes::INTEGER_10.check_value(*it).map_err(|e| e.at("world_size"))?; }
+        { let it = &self.coordinator_rank; shapes::INTEGER_3.check_value(*it).map_err(|e| e.at("coordinator_rank"))?; }
         { let it = &self.placement_plan_digest; shapes::TEXT_0.check(it).map_err(|e| e.at("placement_plan_digest"))?; }
         Ok(())
     }
@@ -108,5 +108,18 @@ impl<'a> Record<'a> for TopologyPlan<'a> {
             { let it = &self.placement_plan_digest; b.text(it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.world_size; v.integer(*it); }
+        v.field(1);
+        { let it = &self.coordinator_rank; v.integer(*it); }
+        v.field(2);
+        { let it = &self.backend; v.choice(&TopologyPlanBackend::CHOICE, *it as usize); }
+        v.field(3);
+        { let it = &self.placement_plan_digest; v.text(it); }
+        v.end_record();
     }
 }

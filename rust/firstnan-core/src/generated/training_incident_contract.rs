@@ -53,7 +53,7 @@ pub struct TrainingIncidentContract<'a> {
 impl<'a> TrainingIncidentContract<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 24,
+        index: 25,
         kind: "training-incident-contract",
         name: "TrainingIncidentContract",
         profile: Profile::Evidence,
@@ -115,27 +115,27 @@ impl<'a> Record<'a> for TrainingIncidentContract<'a> {
         let mut first = true;
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
-                "contract_version" => shape::member(reader, &mut f0, "contract_version", |r| shapes::TEXT_3.read(r))?,
-                "run_id" => shape::member(reader, &mut f1, "run_id", |r| shapes::TEXT_3.read(r))?,
-                "step_id" => shape::member(reader, &mut f2, "step_id", |r| shapes::INTEGER_4.read(r))?,
-                "model_version" => shape::member(reader, &mut f3, "model_version", |r| shapes::TEXT_3.read(r))?,
-                "dataset_version" => shape::member(reader, &mut f4, "dataset_version", |r| shapes::TEXT_3.read(r))?,
-                "batch_id" => shape::member(reader, &mut f5, "batch_id", |r| shapes::TEXT_3.read(r))?,
-                "objective_version" => shape::member(reader, &mut f6, "objective_version", |r| shapes::TEXT_3.read(r))?,
-                "optimizer_version" => shape::member(reader, &mut f7, "optimizer_version", |r| shapes::TEXT_3.read(r))?,
-                "precision" => shape::member(reader, &mut f8, "precision", |r| shapes::TEXT_3.read(r))?,
-                "loss_scale_version" => shape::member(reader, &mut f9, "loss_scale_version", |r| shapes::TEXT_3.read(r))?,
+                "contract_version" => shape::member(reader, &mut f0, "contract_version", |r| shapes::TEXT_2.read(r))?,
+                "run_id" => shape::member(reader, &mut f1, "run_id", |r| shapes::TEXT_2.read(r))?,
+                "step_id" => shape::member(reader, &mut f2, "step_id", |r| shapes::INTEGER_8.read(r))?,
+                "model_version" => shape::member(reader, &mut f3, "model_version", |r| shapes::TEXT_2.read(r))?,
+                "dataset_version" => shape::member(reader, &mut f4, "dataset_version", |r| shapes::TEXT_2.read(r))?,
+                "batch_id" => shape::member(reader, &mut f5, "batch_id", |r| shapes::TEXT_2.read(r))?,
+                "objective_version" => shape::member(reader, &mut f6, "objective_version", |r| shapes::TEXT_2.read(r))?,
+                "optimizer_version" => shape::member(reader, &mut f7, "optimizer_version", |r| shapes::TEXT_2.read(r))?,
+                "precision" => shape::member(reader, &mut f8, "precision", |r| shapes::TEXT_2.read(r))?,
+                "loss_scale_version" => shape::member(reader, &mut f9, "loss_scale_version", |r| shapes::TEXT_2.read(r))?,
                 "loss_scale" => shape::member(reader, &mut f10, "loss_scale", |r| shapes::REAL_9.read(r))?,
                 "minimum_numeric_resolution" => shape::member(reader, &mut f11, "minimum_numeric_resolution", |r| shapes::REAL_10.read(r))?,
                 "maximum_absolute_finite" => shape::member(reader, &mut f12, "maximum_absolute_finite", |r| shapes::REAL_9.read(r))?,
-                "maximum_elements_per_stage" => shape::member(reader, &mut f13, "maximum_elements_per_stage", |r| shapes::INTEGER_18.read(r))?,
-                "maximum_total_elements" => shape::member(reader, &mut f14, "maximum_total_elements", |r| shapes::INTEGER_19.read(r))?,
+                "maximum_elements_per_stage" => shape::member(reader, &mut f13, "maximum_elements_per_stage", |r| shapes::INTEGER_21.read(r))?,
+                "maximum_total_elements" => shape::member(reader, &mut f14, "maximum_total_elements", |r| shapes::INTEGER_22.read(r))?,
                 "numeric_convention" => shape::member(reader, &mut f15, "numeric_convention", |r| TrainingIncidentContractNumericConvention::read(r))?,
-                "data_owner" => shape::member(reader, &mut f16, "data_owner", |r| shapes::TEXT_11.read(r))?,
-                "model_owner" => shape::member(reader, &mut f17, "model_owner", |r| shapes::TEXT_11.read(r))?,
-                "objective_owner" => shape::member(reader, &mut f18, "objective_owner", |r| shapes::TEXT_11.read(r))?,
-                "optimizer_owner" => shape::member(reader, &mut f19, "optimizer_owner", |r| shapes::TEXT_11.read(r))?,
-                "incident_owner" => shape::member(reader, &mut f20, "incident_owner", |r| shapes::TEXT_11.read(r))?,
+                "data_owner" => shape::member(reader, &mut f16, "data_owner", |r| shapes::TEXT_12.read(r))?,
+                "model_owner" => shape::member(reader, &mut f17, "model_owner", |r| shapes::TEXT_12.read(r))?,
+                "objective_owner" => shape::member(reader, &mut f18, "objective_owner", |r| shapes::TEXT_12.read(r))?,
+                "optimizer_owner" => shape::member(reader, &mut f19, "optimizer_owner", |r| shapes::TEXT_12.read(r))?,
+                "incident_owner" => shape::member(reader, &mut f20, "incident_owner", |r| shapes::TEXT_12.read(r))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
         }
@@ -167,51 +167,51 @@ impl<'a> Record<'a> for TrainingIncidentContract<'a> {
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20] = value.fields::<21>(&Self::INFO)?;
         Ok(Self {
-            contract_version: shapes::TEXT_3.extract(f0, true).map_err(|e| e.at("contract_version"))?,
-            run_id: shapes::TEXT_3.extract(f1, true).map_err(|e| e.at("run_id"))?,
-            step_id: shapes::INTEGER_4.extract(f2, true).map_err(|e| e.at("step_id"))?,
-            model_version: shapes::TEXT_3.extract(f3, true).map_err(|e| e.at("model_version"))?,
-            dataset_version: shapes::TEXT_3.extract(f4, true).map_err(|e| e.at("dataset_version"))?,
-            batch_id: shapes::TEXT_3.extract(f5, true).map_err(|e| e.at("batch_id"))?,
-            objective_version: shapes::TEXT_3.extract(f6, true).map_err(|e| e.at("objective_version"))?,
-            optimizer_version: shapes::TEXT_3.extract(f7, true).map_err(|e| e.at("optimizer_version"))?,
-            precision: shapes::TEXT_3.extract(f8, true).map_err(|e| e.at("precision"))?,
-            loss_scale_version: shapes::TEXT_3.extract(f9, true).map_err(|e| e.at("loss_scale_version"))?,
+            contract_version: shapes::TEXT_2.extract(f0, true).map_err(|e| e.at("contract_version"))?,
+            run_id: shapes::TEXT_2.extract(f1, true).map_err(|e| e.at("run_id"))?,
+            step_id: shapes::INTEGER_8.extract(f2, true).map_err(|e| e.at("step_id"))?,
+            model_version: shapes::TEXT_2.extract(f3, true).map_err(|e| e.at("model_version"))?,
+            dataset_version: shapes::TEXT_2.extract(f4, true).map_err(|e| e.at("dataset_version"))?,
+            batch_id: shapes::TEXT_2.extract(f5, true).map_err(|e| e.at("batch_id"))?,
+            objective_version: shapes::TEXT_2.extract(f6, true).map_err(|e| e.at("objective_version"))?,
+            optimizer_version: shapes::TEXT_2.extract(f7, true).map_err(|e| e.at("optimizer_version"))?,
+            precision: shapes::TEXT_2.extract(f8, true).map_err(|e| e.at("precision"))?,
+            loss_scale_version: shapes::TEXT_2.extract(f9, true).map_err(|e| e.at("loss_scale_version"))?,
             loss_scale: shapes::REAL_9.extract(f10).map_err(|e| e.at("loss_scale"))?,
             minimum_numeric_resolution: shapes::REAL_10.extract(f11).map_err(|e| e.at("minimum_numeric_resolution"))?,
             maximum_absolute_finite: shapes::REAL_9.extract(f12).map_err(|e| e.at("maximum_absolute_finite"))?,
-            maximum_elements_per_stage: shapes::INTEGER_18.extract(f13, true).map_err(|e| e.at("maximum_elements_per_stage"))?,
-            maximum_total_elements: shapes::INTEGER_19.extract(f14, true).map_err(|e| e.at("maximum_total_elements"))?,
+            maximum_elements_per_stage: shapes::INTEGER_21.extract(f13, true).map_err(|e| e.at("maximum_elements_per_stage"))?,
+            maximum_total_elements: shapes::INTEGER_22.extract(f14, true).map_err(|e| e.at("maximum_total_elements"))?,
             numeric_convention: f15.choice(&TrainingIncidentContractNumericConvention::CHOICE, true).map(TrainingIncidentContractNumericConvention::from_index).map_err(|e| e.at("numeric_convention"))?,
-            data_owner: shapes::TEXT_11.extract(f16, true).map_err(|e| e.at("data_owner"))?,
-            model_owner: shapes::TEXT_11.extract(f17, true).map_err(|e| e.at("model_owner"))?,
-            objective_owner: shapes::TEXT_11.extract(f18, true).map_err(|e| e.at("objective_owner"))?,
-            optimizer_owner: shapes::TEXT_11.extract(f19, true).map_err(|e| e.at("optimizer_owner"))?,
-            incident_owner: shapes::TEXT_11.extract(f20, true).map_err(|e| e.at("incident_owner"))?,
+            data_owner: shapes::TEXT_12.extract(f16, true).map_err(|e| e.at("data_owner"))?,
+            model_owner: shapes::TEXT_12.extract(f17, true).map_err(|e| e.at("model_owner"))?,
+            objective_owner: shapes::TEXT_12.extract(f18, true).map_err(|e| e.at("objective_owner"))?,
+            optimizer_owner: shapes::TEXT_12.extract(f19, true).map_err(|e| e.at("optimizer_owner"))?,
+            incident_owner: shapes::TEXT_12.extract(f20, true).map_err(|e| e.at("incident_owner"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.contract_version; shapes::TEXT_3.check(it).map_err(|e| e.at("contract_version"))?; }
-        { let it = &self.run_id; shapes::TEXT_3.check(it).map_err(|e| e.at("run_id"))?; }
-        { let it = &self.step_id; shapes::INTEGER_4.check_value(*it).map_err(|e| e.at("step_id"))?; }
-        { let it = &self.model_version; shapes::TEXT_3.check(it).map_err(|e| e.at("model_version"))?; }
-        { let it = &self.dataset_version; shapes::TEXT_3.check(it).map_err(|e| e.at("dataset_version"))?; }
-        { let it = &self.batch_id; shapes::TEXT_3.check(it).map_err(|e| e.at("batch_id"))?; }
-        { let it = &self.objective_version; shapes::TEXT_3.check(it).map_err(|e| e.at("objective_version"))?; }
-        { let it = &self.optimizer_version; shapes::TEXT_3.check(it).map_err(|e| e.at("optimizer_version"))?; }
-        { let it = &self.precision; shapes::TEXT_3.check(it).map_err(|e| e.at("precision"))?; }
-        { let it = &self.loss_scale_version; shapes::TEXT_3.check(it).map_err(|e| e.at("loss_scale_version"))?; }
+        { let it = &self.contract_version; shapes::TEXT_2.check(it).map_err(|e| e.at("contract_version"))?; }
+        { let it = &self.run_id; shapes::TEXT_2.check(it).map_err(|e| e.at("run_id"))?; }
+        { let it = &self.step_id; shapes::INTEGER_8.check_value(*it).map_err(|e| e.at("step_id"))?; }
+        { let it = &self.model_version; shapes::TEXT_2.check(it).map_err(|e| e.at("model_version"))?; }
+        { let it = &self.dataset_version; shapes::TEXT_2.check(it).map_err(|e| e.at("dataset_version"))?; }
+        { let it = &self.batch_id; shapes::TEXT_2.check(it).map_err(|e| e.at("batch_id"))?; }
+        { let it = &self.objective_version; shapes::TEXT_2.check(it).map_err(|e| e.at("objective_version"))?; }
+        { let it = &self.optimizer_version; shapes::TEXT_2.check(it).map_err(|e| e.at("optimizer_version"))?; }
+        { let it = &self.precision; shapes::TEXT_2.check(it).map_err(|e| e.at("precision"))?; }
+        { let it = &self.loss_scale_version; shapes::TEXT_2.check(it).map_err(|e| e.at("loss_scale_version"))?; }
         { let it = &self.loss_scale; shapes::REAL_9.check(it).map_err(|e| e.at("loss_scale"))?; }
         { let it = &self.minimum_numeric_resolution; shapes::REAL_10.check(it).map_err(|e| e.at("minimum_numeric_resolution"))?; }
         { let it = &self.maximum_absolute_finite; shapes::REAL_9.check(it).map_err(|e| e.at("maximum_absolute_finite"))?; }
-        { let it = &self.maximum_elements_per_stage; shapes::INTEGER_18.check_value(*it).map_err(|e| e.at("maximum_elements_per_stage"))?; }
-        { let it = &self.maximum_total_elements; shapes::INTEGER_19.check_value(*it).map_err(|e| e.at("maximum_total_elements"))?; }
-        { let it = &self.data_owner; shapes::TEXT_11.check(it).map_err(|e| e.at("data_owner"))?; }
-        { let it = &self.model_owner; shapes::TEXT_11.check(it).map_err(|e| e.at("model_owner"))?; }
-        { let it = &self.objective_owner; shapes::TEXT_11.check(it).map_err(|e| e.at("objective_owner"))?; }
-        { let it = &self.optimizer_owner; shapes::TEXT_11.check(it).map_err(|e| e.at("optimizer_owner"))?; }
-        { let it = &self.incident_owner; shapes::TEXT_11.check(it).map_err(|e| e.at("incident_owner"))?; }
+        { let it = &self.maximum_elements_per_stage; shapes::INTEGER_21.check_value(*it).map_err(|e| e.at("maximum_elements_per_stage"))?; }
+        { let it = &self.maximum_total_elements; shapes::INTEGER_22.check_value(*it).map_err(|e| e.at("maximum_total_elements"))?; }
+        { let it = &self.data_owner; shapes::TEXT_12.check(it).map_err(|e| e.at("data_owner"))?; }
+        { let it = &self.model_owner; shapes::TEXT_12.check(it).map_err(|e| e.at("model_owner"))?; }
+        { let it = &self.objective_owner; shapes::TEXT_12.check(it).map_err(|e| e.at("objective_owner"))?; }
+        { let it = &self.optimizer_owner; shapes::TEXT_12.check(it).map_err(|e| e.at("optimizer_owner"))?; }
+        { let it = &self.incident_owner; shapes::TEXT_12.check(it).map_err(|e| e.at("incident_owner"))?; }
         Ok(())
     }
 
@@ -315,5 +315,52 @@ impl<'a> Record<'a> for TrainingIncidentContract<'a> {
             { let it = &self.incident_owner; b.text(it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.contract_version; v.text(it); }
+        v.field(1);
+        { let it = &self.run_id; v.text(it); }
+        v.field(2);
+        { let it = &self.step_id; v.integer(*it); }
+        v.field(3);
+        { let it = &self.model_version; v.text(it); }
+        v.field(4);
+        { let it = &self.dataset_version; v.text(it); }
+        v.field(5);
+        { let it = &self.batch_id; v.text(it); }
+        v.field(6);
+        { let it = &self.objective_version; v.text(it); }
+        v.field(7);
+        { let it = &self.optimizer_version; v.text(it); }
+        v.field(8);
+        { let it = &self.precision; v.text(it); }
+        v.field(9);
+        { let it = &self.loss_scale_version; v.text(it); }
+        v.field(10);
+        { let it = &self.loss_scale; v.real(it); }
+        v.field(11);
+        { let it = &self.minimum_numeric_resolution; v.real(it); }
+        v.field(12);
+        { let it = &self.maximum_absolute_finite; v.real(it); }
+        v.field(13);
+        { let it = &self.maximum_elements_per_stage; v.integer(*it); }
+        v.field(14);
+        { let it = &self.maximum_total_elements; v.integer(*it); }
+        v.field(15);
+        { let it = &self.numeric_convention; v.choice(&TrainingIncidentContractNumericConvention::CHOICE, *it as usize); }
+        v.field(16);
+        { let it = &self.data_owner; v.text(it); }
+        v.field(17);
+        { let it = &self.model_owner; v.text(it); }
+        v.field(18);
+        { let it = &self.objective_owner; v.text(it); }
+        v.field(19);
+        { let it = &self.optimizer_owner; v.text(it); }
+        v.field(20);
+        { let it = &self.incident_owner; v.text(it); }
+        v.end_record();
     }
 }

@@ -19,7 +19,7 @@ pub struct TrainingRunEvidence<'a> {
 impl<'a> TrainingRunEvidence<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 25,
+        index: 26,
         kind: "training-run-evidence",
         name: "TrainingRunEvidence",
         profile: Profile::Evidence,
@@ -47,9 +47,9 @@ impl<'a> Record<'a> for TrainingRunEvidence<'a> {
         let mut first = true;
         while let Some(name) = reader.next_name(&mut first)? {
             match name.as_ref() {
-                "evidence_id" => shape::member(reader, &mut f0, "evidence_id", |r| shapes::TEXT_3.read(r))?,
-                "evidence_content_id" => shape::member(reader, &mut f1, "evidence_content_id", |r| shapes::TEXT_3.read(r))?,
-                "contract_content_id" => shape::member(reader, &mut f2, "contract_content_id", |r| shapes::TEXT_3.read(r))?,
+                "evidence_id" => shape::member(reader, &mut f0, "evidence_id", |r| shapes::TEXT_2.read(r))?,
+                "evidence_content_id" => shape::member(reader, &mut f1, "evidence_content_id", |r| shapes::TEXT_2.read(r))?,
+                "contract_content_id" => shape::member(reader, &mut f2, "contract_content_id", |r| shapes::TEXT_2.read(r))?,
                 "stages" => shape::member(reader, &mut f3, "stages", |r| shape::ArrayShape { min: 5, max: 5 }.read(r, |r| StageTelemetry::read(r)))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
@@ -65,17 +65,17 @@ impl<'a> Record<'a> for TrainingRunEvidence<'a> {
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3] = value.fields::<4>(&Self::INFO)?;
         Ok(Self {
-            evidence_id: shapes::TEXT_3.extract(f0, true).map_err(|e| e.at("evidence_id"))?,
-            evidence_content_id: shapes::TEXT_3.extract(f1, true).map_err(|e| e.at("evidence_content_id"))?,
-            contract_content_id: shapes::TEXT_3.extract(f2, true).map_err(|e| e.at("contract_content_id"))?,
+            evidence_id: shapes::TEXT_2.extract(f0, true).map_err(|e| e.at("evidence_id"))?,
+            evidence_content_id: shapes::TEXT_2.extract(f1, true).map_err(|e| e.at("evidence_content_id"))?,
+            contract_content_id: shapes::TEXT_2.extract(f2, true).map_err(|e| e.at("contract_content_id"))?,
             stages: shape::ArrayShape { min: 5, max: 5 }.extract(f3, |v| StageTelemetry::extract(v)).map_err(|e| e.at("stages"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
-        { let it = &self.evidence_id; shapes::TEXT_3.check(it).map_err(|e| e.at("evidence_id"))?; }
-        { let it = &self.evidence_content_id; shapes::TEXT_3.check(it).map_err(|e| e.at("evidence_content_id"))?; }
-        { let it = &self.contract_content_id; shapes::TEXT_3.check(it).map_err(|e| e.at("contract_content_id"))?; }
+        { let it = &self.evidence_id; shapes::TEXT_2.check(it).map_err(|e| e.at("evidence_id"))?; }
+        { let it = &self.evidence_content_id; shapes::TEXT_2.check(it).map_err(|e| e.at("evidence_content_id"))?; }
+        { let it = &self.contract_content_id; shapes::TEXT_2.check(it).map_err(|e| e.at("contract_content_id"))?; }
         { let it = &self.stages; shape::ArrayShape { min: 5, max: 5 }.check_items(it, |it| it.check_shape()).map_err(|e| e.at("stages"))?; }
         Ok(())
     }
@@ -106,5 +106,18 @@ impl<'a> Record<'a> for TrainingRunEvidence<'a> {
             { let it = &self.stages; { let mut items = Vec::with_capacity(it.len()); for it in it { items.push(it.build(b)?); } b.items(items) } }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.evidence_id; v.text(it); }
+        v.field(1);
+        { let it = &self.evidence_content_id; v.text(it); }
+        v.field(2);
+        { let it = &self.contract_content_id; v.text(it); }
+        v.field(3);
+        { let it = &self.stages; v.begin_items(it.len()); for it in it { v.item(); it.visit(v); } v.end_items(); }
+        v.end_record();
     }
 }

@@ -35,7 +35,7 @@ pub struct WorkerConfiguration<'a> {
 impl<'a> WorkerConfiguration<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 19,
+        index: 20,
         kind: "worker-configuration",
         name: "WorkerConfiguration",
         profile: Profile::Evidence,
@@ -82,11 +82,11 @@ impl<'a> Record<'a> for WorkerConfiguration<'a> {
                 "seed" => shape::member(reader, &mut f0, "seed", |r| shapes::INTEGER_2.read(r))?,
                 "learning_rate" => shape::member(reader, &mut f1, "learning_rate", |r| shapes::REAL_4.read(r))?,
                 "momentum" => shape::member(reader, &mut f2, "momentum", |r| shapes::REAL_5.read(r))?,
-                "batch_size" => shape::member(reader, &mut f3, "batch_size", |r| shapes::INTEGER_14.read(r))?,
+                "batch_size" => shape::member(reader, &mut f3, "batch_size", |r| shapes::INTEGER_17.read(r))?,
                 "steps" => shape::member(reader, &mut f4, "steps", |r| shapes::INTEGER_1.read(r))?,
                 "checkpoint_every" => shape::member(reader, &mut f5, "checkpoint_every", |r| shapes::INTEGER_1.read(r))?,
-                "backend" => shape::member(reader, &mut f6, "backend", |r| shapes::TEXT_4.read(r))?,
-                "min_devices" => shape::member(reader, &mut f7, "min_devices", |r| shapes::INTEGER_12.read(r))?,
+                "backend" => shape::member(reader, &mut f6, "backend", |r| shapes::TEXT_5.read(r))?,
+                "min_devices" => shape::member(reader, &mut f7, "min_devices", |r| shapes::INTEGER_15.read(r))?,
                 "resume" => shape::member(reader, &mut f8, "resume", |r| shape::read_boolean(r))?,
                 "fail_after" => shape::member(reader, &mut f9, "fail_after", |r| shape::read_optional(r, |r| shapes::INTEGER_1.read(r)))?,
                 "stall_at" => shape::member(reader, &mut f10, "stall_at", |r| shape::read_optional(r, |r| shapes::INTEGER_1.read(r)))?,
@@ -116,11 +116,11 @@ impl<'a> Record<'a> for WorkerConfiguration<'a> {
             seed: shapes::INTEGER_2.extract(f0, false).map_err(|e| e.at("seed"))?,
             learning_rate: shapes::REAL_4.extract(f1).map_err(|e| e.at("learning_rate"))?,
             momentum: shapes::REAL_5.extract(f2).map_err(|e| e.at("momentum"))?,
-            batch_size: shapes::INTEGER_14.extract(f3, false).map_err(|e| e.at("batch_size"))?,
+            batch_size: shapes::INTEGER_17.extract(f3, false).map_err(|e| e.at("batch_size"))?,
             steps: shapes::INTEGER_1.extract(f4, false).map_err(|e| e.at("steps"))?,
             checkpoint_every: shapes::INTEGER_1.extract(f5, false).map_err(|e| e.at("checkpoint_every"))?,
-            backend: shapes::TEXT_4.extract(f6, false).map_err(|e| e.at("backend"))?,
-            min_devices: shapes::INTEGER_12.extract(f7, false).map_err(|e| e.at("min_devices"))?,
+            backend: shapes::TEXT_5.extract(f6, false).map_err(|e| e.at("backend"))?,
+            min_devices: shapes::INTEGER_15.extract(f7, false).map_err(|e| e.at("min_devices"))?,
             resume: f8.boolean().map_err(|e| e.at("resume"))?,
             fail_after: shape::extract_optional(f9, |v| shapes::INTEGER_1.extract(v, false)).map_err(|e| e.at("fail_after"))?,
             stall_at: shape::extract_optional(f10, |v| shapes::INTEGER_1.extract(v, false)).map_err(|e| e.at("stall_at"))?,
@@ -132,11 +132,11 @@ impl<'a> Record<'a> for WorkerConfiguration<'a> {
         { let it = &self.seed; shapes::INTEGER_2.check_value(*it).map_err(|e| e.at("seed"))?; }
         { let it = &self.learning_rate; shapes::REAL_4.check(it).map_err(|e| e.at("learning_rate"))?; }
         { let it = &self.momentum; shapes::REAL_5.check(it).map_err(|e| e.at("momentum"))?; }
-        { let it = &self.batch_size; shapes::INTEGER_14.check_value(*it).map_err(|e| e.at("batch_size"))?; }
+        { let it = &self.batch_size; shapes::INTEGER_17.check_value(*it).map_err(|e| e.at("batch_size"))?; }
         { let it = &self.steps; shapes::INTEGER_1.check_value(*it).map_err(|e| e.at("steps"))?; }
         { let it = &self.checkpoint_every; shapes::INTEGER_1.check_value(*it).map_err(|e| e.at("checkpoint_every"))?; }
-        { let it = &self.backend; shapes::TEXT_4.check(it).map_err(|e| e.at("backend"))?; }
-        { let it = &self.min_devices; shapes::INTEGER_12.check_value(*it).map_err(|e| e.at("min_devices"))?; }
+        { let it = &self.backend; shapes::TEXT_5.check(it).map_err(|e| e.at("backend"))?; }
+        { let it = &self.min_devices; shapes::INTEGER_15.check_value(*it).map_err(|e| e.at("min_devices"))?; }
         if let Some(it) = &self.fail_after { shapes::INTEGER_1.check_value(*it).map_err(|e| e.at("fail_after"))?; }
         if let Some(it) = &self.stall_at { shapes::INTEGER_1.check_value(*it).map_err(|e| e.at("stall_at"))?; }
         { let it = &self.stall_seconds; shapes::REAL_6.check(it).map_err(|e| e.at("stall_seconds"))?; }
@@ -192,5 +192,34 @@ impl<'a> Record<'a> for WorkerConfiguration<'a> {
             { let it = &self.stall_seconds; b.real(it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.seed; v.integer(*it); }
+        v.field(1);
+        { let it = &self.learning_rate; v.real(it); }
+        v.field(2);
+        { let it = &self.momentum; v.real(it); }
+        v.field(3);
+        { let it = &self.batch_size; v.integer(*it); }
+        v.field(4);
+        { let it = &self.steps; v.integer(*it); }
+        v.field(5);
+        { let it = &self.checkpoint_every; v.integer(*it); }
+        v.field(6);
+        { let it = &self.backend; v.text(it); }
+        v.field(7);
+        { let it = &self.min_devices; v.integer(*it); }
+        v.field(8);
+        { let it = &self.resume; v.boolean(*it); }
+        v.field(9);
+        match &self.fail_after { None => v.null(), Some(it) => { v.integer(*it); } }
+        v.field(10);
+        match &self.stall_at { None => v.null(), Some(it) => { v.integer(*it); } }
+        v.field(11);
+        { let it = &self.stall_seconds; v.real(it); }
+        v.end_record();
     }
 }

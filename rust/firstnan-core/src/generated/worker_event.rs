@@ -125,4 +125,17 @@ impl<'a> Record<'a> for WorkerEvent<'a> {
             Self::Failed(it) => it.build(b),
         }
     }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        match self {
+            Self::Started(it) => it.visit(v),
+            Self::Restored(it) => it.visit(v),
+            Self::Ready(it) => it.visit(v),
+            Self::Progress(it) => it.visit(v),
+            Self::Checkpoint(it) => it.visit(v),
+            Self::StallInjected(it) => it.visit(v),
+            Self::Completed(it) => it.visit(v),
+            Self::Failed(it) => it.visit(v),
+        }
+    }
 }

@@ -19,7 +19,7 @@ pub struct WorkerCompleted<'a> {
 impl<'a> WorkerCompleted<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 17,
+        index: 18,
         kind: "worker-event.completed",
         name: "WorkerCompleted",
         profile: Profile::Evidence,
@@ -104,5 +104,18 @@ impl<'a> Record<'a> for WorkerCompleted<'a> {
             { let it = &self.state_hash; b.text(it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.event; v.choice(&WorkerCompletedEvent::CHOICE, *it as usize); }
+        v.field(1);
+        { let it = &self.monotonic_s; v.real(it); }
+        v.field(2);
+        { let it = &self.step; v.integer(*it); }
+        v.field(3);
+        { let it = &self.state_hash; v.text(it); }
+        v.end_record();
     }
 }

@@ -19,7 +19,7 @@ pub struct WorkerFailed<'a> {
 impl<'a> WorkerFailed<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 18,
+        index: 19,
         kind: "worker-event.failed",
         name: "WorkerFailed",
         profile: Profile::Evidence,
@@ -49,8 +49,8 @@ impl<'a> Record<'a> for WorkerFailed<'a> {
             match name.as_ref() {
                 "event" => shape::member(reader, &mut f0, "event", |r| WorkerFailedEvent::read(r))?,
                 "monotonic_s" => shape::member(reader, &mut f1, "monotonic_s", |r| shapes::REAL_1.read(r))?,
-                "kind" => shape::member(reader, &mut f2, "kind", |r| shapes::TEXT_7.read(r))?,
-                "message" => shape::member(reader, &mut f3, "message", |r| shapes::TEXT_8.read(r))?,
+                "kind" => shape::member(reader, &mut f2, "kind", |r| shapes::TEXT_8.read(r))?,
+                "message" => shape::member(reader, &mut f3, "message", |r| shapes::TEXT_9.read(r))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
         }
@@ -67,15 +67,15 @@ impl<'a> Record<'a> for WorkerFailed<'a> {
         Ok(Self {
             event: f0.choice(&WorkerFailedEvent::CHOICE, false).map(WorkerFailedEvent::from_index).map_err(|e| e.at("event"))?,
             monotonic_s: shapes::REAL_1.extract(f1).map_err(|e| e.at("monotonic_s"))?,
-            kind: shapes::TEXT_7.extract(f2, false).map_err(|e| e.at("kind"))?,
-            message: shapes::TEXT_8.extract(f3, false).map_err(|e| e.at("message"))?,
+            kind: shapes::TEXT_8.extract(f2, false).map_err(|e| e.at("kind"))?,
+            message: shapes::TEXT_9.extract(f3, false).map_err(|e| e.at("message"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
         { let it = &self.monotonic_s; shapes::REAL_1.check(it).map_err(|e| e.at("monotonic_s"))?; }
-        { let it = &self.kind; shapes::TEXT_7.check(it).map_err(|e| e.at("kind"))?; }
-        { let it = &self.message; shapes::TEXT_8.check(it).map_err(|e| e.at("message"))?; }
+        { let it = &self.kind; shapes::TEXT_8.check(it).map_err(|e| e.at("kind"))?; }
+        { let it = &self.message; shapes::TEXT_9.check(it).map_err(|e| e.at("message"))?; }
         Ok(())
     }
 
@@ -104,5 +104,18 @@ impl<'a> Record<'a> for WorkerFailed<'a> {
             { let it = &self.message; b.text(it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.event; v.choice(&WorkerFailedEvent::CHOICE, *it as usize); }
+        v.field(1);
+        { let it = &self.monotonic_s; v.real(it); }
+        v.field(2);
+        { let it = &self.kind; v.text(it); }
+        v.field(3);
+        { let it = &self.message; v.text(it); }
+        v.end_record();
     }
 }

@@ -25,7 +25,7 @@ pub struct WorkerProgress<'a> {
 impl<'a> WorkerProgress<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 14,
+        index: 15,
         kind: "worker-event.progress",
         name: "WorkerProgress",
         profile: Profile::Evidence,
@@ -63,7 +63,7 @@ impl<'a> Record<'a> for WorkerProgress<'a> {
                 "monotonic_s" => shape::member(reader, &mut f1, "monotonic_s", |r| shapes::REAL_1.read(r))?,
                 "step" => shape::member(reader, &mut f2, "step", |r| shapes::INTEGER_1.read(r))?,
                 "loss" => shape::member(reader, &mut f3, "loss", |r| shapes::REAL_3.read(r))?,
-                "examples" => shape::member(reader, &mut f4, "examples", |r| shapes::INTEGER_14.read(r))?,
+                "examples" => shape::member(reader, &mut f4, "examples", |r| shapes::INTEGER_17.read(r))?,
                 "update_s" => shape::member(reader, &mut f5, "update_s", |r| shapes::REAL_2.read(r))?,
                 "state_hash" => shape::member(reader, &mut f6, "state_hash", |r| shapes::TEXT_0.read(r))?,
                 other => return Err(shape::unknown_name(reader, other)),
@@ -87,7 +87,7 @@ impl<'a> Record<'a> for WorkerProgress<'a> {
             monotonic_s: shapes::REAL_1.extract(f1).map_err(|e| e.at("monotonic_s"))?,
             step: shapes::INTEGER_1.extract(f2, false).map_err(|e| e.at("step"))?,
             loss: shapes::REAL_3.extract(f3).map_err(|e| e.at("loss"))?,
-            examples: shapes::INTEGER_14.extract(f4, false).map_err(|e| e.at("examples"))?,
+            examples: shapes::INTEGER_17.extract(f4, false).map_err(|e| e.at("examples"))?,
             update_s: shapes::REAL_2.extract(f5).map_err(|e| e.at("update_s"))?,
             state_hash: shapes::TEXT_0.extract(f6, false).map_err(|e| e.at("state_hash"))?,
         })
@@ -97,7 +97,7 @@ impl<'a> Record<'a> for WorkerProgress<'a> {
         { let it = &self.monotonic_s; shapes::REAL_1.check(it).map_err(|e| e.at("monotonic_s"))?; }
         { let it = &self.step; shapes::INTEGER_1.check_value(*it).map_err(|e| e.at("step"))?; }
         { let it = &self.loss; shapes::REAL_3.check(it).map_err(|e| e.at("loss"))?; }
-        { let it = &self.examples; shapes::INTEGER_14.check_value(*it).map_err(|e| e.at("examples"))?; }
+        { let it = &self.examples; shapes::INTEGER_17.check_value(*it).map_err(|e| e.at("examples"))?; }
         { let it = &self.update_s; shapes::REAL_2.check(it).map_err(|e| e.at("update_s"))?; }
         { let it = &self.state_hash; shapes::TEXT_0.check(it).map_err(|e| e.at("state_hash"))?; }
         Ok(())
@@ -137,5 +137,24 @@ impl<'a> Record<'a> for WorkerProgress<'a> {
             { let it = &self.state_hash; b.text(it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.event; v.choice(&WorkerProgressEvent::CHOICE, *it as usize); }
+        v.field(1);
+        { let it = &self.monotonic_s; v.real(it); }
+        v.field(2);
+        { let it = &self.step; v.integer(*it); }
+        v.field(3);
+        { let it = &self.loss; v.real(it); }
+        v.field(4);
+        { let it = &self.examples; v.integer(*it); }
+        v.field(5);
+        { let it = &self.update_s; v.real(it); }
+        v.field(6);
+        { let it = &self.state_hash; v.text(it); }
+        v.end_record();
     }
 }

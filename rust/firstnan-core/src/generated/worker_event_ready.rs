@@ -19,7 +19,7 @@ pub struct WorkerReady<'a> {
 impl<'a> WorkerReady<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 13,
+        index: 14,
         kind: "worker-event.ready",
         name: "WorkerReady",
         profile: Profile::Evidence,
@@ -50,7 +50,7 @@ impl<'a> Record<'a> for WorkerReady<'a> {
                 "event" => shape::member(reader, &mut f0, "event", |r| WorkerReadyEvent::read(r))?,
                 "monotonic_s" => shape::member(reader, &mut f1, "monotonic_s", |r| shapes::REAL_1.read(r))?,
                 "compile_warmup_s" => shape::member(reader, &mut f2, "compile_warmup_s", |r| shapes::REAL_2.read(r))?,
-                "step" => shape::member(reader, &mut f3, "step", |r| shapes::INTEGER_13.read(r))?,
+                "step" => shape::member(reader, &mut f3, "step", |r| shapes::INTEGER_16.read(r))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
         }
@@ -68,14 +68,14 @@ impl<'a> Record<'a> for WorkerReady<'a> {
             event: f0.choice(&WorkerReadyEvent::CHOICE, false).map(WorkerReadyEvent::from_index).map_err(|e| e.at("event"))?,
             monotonic_s: shapes::REAL_1.extract(f1).map_err(|e| e.at("monotonic_s"))?,
             compile_warmup_s: shapes::REAL_2.extract(f2).map_err(|e| e.at("compile_warmup_s"))?,
-            step: shapes::INTEGER_13.extract(f3, false).map_err(|e| e.at("step"))?,
+            step: shapes::INTEGER_16.extract(f3, false).map_err(|e| e.at("step"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
         { let it = &self.monotonic_s; shapes::REAL_1.check(it).map_err(|e| e.at("monotonic_s"))?; }
         { let it = &self.compile_warmup_s; shapes::REAL_2.check(it).map_err(|e| e.at("compile_warmup_s"))?; }
-        { let it = &self.step; shapes::INTEGER_13.check_value(*it).map_err(|e| e.at("step"))?; }
+        { let it = &self.step; shapes::INTEGER_16.check_value(*it).map_err(|e| e.at("step"))?; }
         Ok(())
     }
 
@@ -104,5 +104,18 @@ impl<'a> Record<'a> for WorkerReady<'a> {
             { let it = &self.step; b.integer(*it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.event; v.choice(&WorkerReadyEvent::CHOICE, *it as usize); }
+        v.field(1);
+        { let it = &self.monotonic_s; v.real(it); }
+        v.field(2);
+        { let it = &self.compile_warmup_s; v.real(it); }
+        v.field(3);
+        { let it = &self.step; v.integer(*it); }
+        v.end_record();
     }
 }

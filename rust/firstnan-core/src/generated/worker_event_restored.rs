@@ -19,7 +19,7 @@ pub struct WorkerRestored<'a> {
 impl<'a> WorkerRestored<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 12,
+        index: 13,
         kind: "worker-event.restored",
         name: "WorkerRestored",
         profile: Profile::Evidence,
@@ -104,5 +104,18 @@ impl<'a> Record<'a> for WorkerRestored<'a> {
             { let it = &self.state_hash; b.text(it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.event; v.choice(&WorkerRestoredEvent::CHOICE, *it as usize); }
+        v.field(1);
+        { let it = &self.monotonic_s; v.real(it); }
+        v.field(2);
+        { let it = &self.step; v.integer(*it); }
+        v.field(3);
+        { let it = &self.state_hash; v.text(it); }
+        v.end_record();
     }
 }

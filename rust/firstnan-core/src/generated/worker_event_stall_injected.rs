@@ -17,7 +17,7 @@ pub struct WorkerStallInjected<'a> {
 impl<'a> WorkerStallInjected<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 16,
+        index: 17,
         kind: "worker-event.stall_injected",
         name: "WorkerStallInjected",
         profile: Profile::Evidence,
@@ -93,5 +93,16 @@ impl<'a> Record<'a> for WorkerStallInjected<'a> {
             { let it = &self.step; b.integer(*it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.event; v.choice(&WorkerStallInjectedEvent::CHOICE, *it as usize); }
+        v.field(1);
+        { let it = &self.monotonic_s; v.real(it); }
+        v.field(2);
+        { let it = &self.step; v.integer(*it); }
+        v.end_record();
     }
 }

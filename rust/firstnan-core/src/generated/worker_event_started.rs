@@ -21,7 +21,7 @@ pub struct WorkerStarted<'a> {
 impl<'a> WorkerStarted<'a> {
     /// What is known of this kind of record.
     pub const INFO: RecordInfo = RecordInfo {
-        index: 11,
+        index: 12,
         kind: "worker-event.started",
         name: "WorkerStarted",
         profile: Profile::Evidence,
@@ -53,9 +53,9 @@ impl<'a> Record<'a> for WorkerStarted<'a> {
             match name.as_ref() {
                 "event" => shape::member(reader, &mut f0, "event", |r| WorkerStartedEvent::read(r))?,
                 "monotonic_s" => shape::member(reader, &mut f1, "monotonic_s", |r| shapes::REAL_1.read(r))?,
-                "pid" => shape::member(reader, &mut f2, "pid", |r| shapes::INTEGER_11.read(r))?,
-                "backend" => shape::member(reader, &mut f3, "backend", |r| shapes::TEXT_4.read(r))?,
-                "device_count" => shape::member(reader, &mut f4, "device_count", |r| shapes::INTEGER_12.read(r))?,
+                "pid" => shape::member(reader, &mut f2, "pid", |r| shapes::INTEGER_14.read(r))?,
+                "backend" => shape::member(reader, &mut f3, "backend", |r| shapes::TEXT_5.read(r))?,
+                "device_count" => shape::member(reader, &mut f4, "device_count", |r| shapes::INTEGER_15.read(r))?,
                 other => return Err(shape::unknown_name(reader, other)),
             }
         }
@@ -73,17 +73,17 @@ impl<'a> Record<'a> for WorkerStarted<'a> {
         Ok(Self {
             event: f0.choice(&WorkerStartedEvent::CHOICE, false).map(WorkerStartedEvent::from_index).map_err(|e| e.at("event"))?,
             monotonic_s: shapes::REAL_1.extract(f1).map_err(|e| e.at("monotonic_s"))?,
-            pid: shapes::INTEGER_11.extract(f2, false).map_err(|e| e.at("pid"))?,
-            backend: shapes::TEXT_4.extract(f3, false).map_err(|e| e.at("backend"))?,
-            device_count: shapes::INTEGER_12.extract(f4, false).map_err(|e| e.at("device_count"))?,
+            pid: shapes::INTEGER_14.extract(f2, false).map_err(|e| e.at("pid"))?,
+            backend: shapes::TEXT_5.extract(f3, false).map_err(|e| e.at("backend"))?,
+            device_count: shapes::INTEGER_15.extract(f4, false).map_err(|e| e.at("device_count"))?,
         })
     }
 
     fn check_shape(&self) -> Result<()> {
         { let it = &self.monotonic_s; shapes::REAL_1.check(it).map_err(|e| e.at("monotonic_s"))?; }
-        { let it = &self.pid; shapes::INTEGER_11.check_value(*it).map_err(|e| e.at("pid"))?; }
-        { let it = &self.backend; shapes::TEXT_4.check(it).map_err(|e| e.at("backend"))?; }
-        { let it = &self.device_count; shapes::INTEGER_12.check_value(*it).map_err(|e| e.at("device_count"))?; }
+        { let it = &self.pid; shapes::INTEGER_14.check_value(*it).map_err(|e| e.at("pid"))?; }
+        { let it = &self.backend; shapes::TEXT_5.check(it).map_err(|e| e.at("backend"))?; }
+        { let it = &self.device_count; shapes::INTEGER_15.check_value(*it).map_err(|e| e.at("device_count"))?; }
         Ok(())
     }
 
@@ -115,5 +115,20 @@ impl<'a> Record<'a> for WorkerStarted<'a> {
             { let it = &self.device_count; b.integer(*it) }?,
         ];
         b.record(&Self::INFO, values)
+    }
+
+    fn visit<V: Visitor>(&self, v: &mut V) {
+        v.begin_record(&Self::INFO);
+        v.field(0);
+        { let it = &self.event; v.choice(&WorkerStartedEvent::CHOICE, *it as usize); }
+        v.field(1);
+        { let it = &self.monotonic_s; v.real(it); }
+        v.field(2);
+        { let it = &self.pid; v.integer(*it); }
+        v.field(3);
+        { let it = &self.backend; v.text(it); }
+        v.field(4);
+        { let it = &self.device_count; v.integer(*it); }
+        v.end_record();
     }
 }
