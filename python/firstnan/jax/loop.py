@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import shutil
 import warnings
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from firstnan import (
-    IncidentObservation,
-    IncidentObservations,
-    NonfinitePolicy,
-    ObservationWord,
-    TrainingIncidentContract,
-)
+from firstnan import IncidentObservations, NonfinitePolicy, TrainingIncidentContract
 from firstnan.arguments import checked_integer
-from firstnan.jax.bundle import Incident, write_incident_bundle, write_local_record
-from firstnan.jax.counts import StageCounts
+from firstnan.jax.bundle import Incident
 from firstnan.jax.history import StepSummary
+from firstnan.jax.incident_writer import IncidentWriter
 from firstnan.jax.observations import Surroundings, observe
 from firstnan.jax.outcome import step_outcome
 from firstnan.jax.peers import Peers, Word, peers_of_jax
-from firstnan.jax.policy import apply_policy, may_change_in_a_skip, role_of, unused_entries
+from firstnan.jax.policy import unused_entries
+from firstnan.jax.replay import Replayer, same_counts
 from firstnan.jax.result import RunResult, StepRefused, step_refused
 from firstnan.jax.rollback import Lender, is_alive, own_host_arrays
-from firstnan.jax.same_bits import changed_leaves
 from firstnan.jax.settings import MAX_STEP, OnStep, Settings, Step, changed_settings, check_start, checked_settings
+from firstnan.jax.skips import changed_in_a_skip, observe_skip
 from firstnan.jax.verdict import ContractOf, TakenStep, Verdict, judge
 
 
@@ -131,9 +123,10 @@ class _Loop:
         self.first_step = step_id
         self.place = _Place(step_id, history, None)
         self.lender = Lender()
+        self.replayer = Replayer(settings.step, self.lender, settings.policy)
+        self.writer = IncidentWriter(settings.bundle_dir, settings.policy, settings.peers)
         self.window: list[TakenStep] = []
         self.pulled: tuple[int, Any] | None = None
-        self.local: Path | None = None
         self.left: list[TakenStep] = []
         self.ending: RunResult | StepRefused | None = None
 
@@ -149,7 +142,7 @@ class _Loop:
             return self.settle(ends=True) or self.result(self.place, [])
         except KeyboardInterrupt:
             if not is_alive(self.state):
-                self.state, reached, _ = self.replay(len(self.window))
+                self.state, reached, _ = self.replayer.replay(self.kept, self.window)
                 self.window, self.left = self.window[:reached], self.window[reached:]
             stopped = self.settle(ends=True) or self.result(self.place, [], stopped=True)
             return replace(stopped, interrupted=True)
@@ -182,13 +175,15 @@ class _Loop:
         if (self.window or self.settings.peers) and self.ending is None:
             verdicts = self.judge()
             bad = verdicts[-1] if verdicts and not verdicts[-1].good else None
+            # On the disk before a peer is asked, or the step is run again: either may never come back.
+            local = self.writer.write_local(bad) if bad else None
             first, held_by, peer_ends = self.consult(bad, ends)
             if first is None:
                 self.move_on(len(verdicts), verdicts, None)
                 if peer_ends and not ends:
                     self.ending = replace(self.result(self.place, [], stopped=True), interrupted=True)
             elif first - self.place.step_id < len(verdicts):
-                self.stop(verdicts[: first - self.place.step_id + 1], held_by)
+                self.stop(verdicts[: first - self.place.step_id + 1], held_by, local)
             else:
                 # A peer went further than this process, which has nothing to take back.
                 self.move_on(len(verdicts), verdicts, None)
@@ -205,7 +200,7 @@ class _Loop:
         if policy and not last and (unused := unused_entries(policy, verdicts[0].tally)):
             warnings.warn(f"the policy names leaves that the step does not count: {', '.join(unused)}", stacklevel=2)
         for number, verdict in enumerate(verdicts):
-            if verdict.skipped and self.changed_by(number):
+            if verdict.skipped and not self.left_alone(number):
                 return [*verdicts[:number], replace(verdict, skipped=False)]
         return verdicts
 
@@ -213,8 +208,6 @@ class _Loop:
         """The first bad step of any process, which processes name it, and whether a peer takes no further step."""
         own = None if bad is None else bad.summary.step_id
         peers = self.settings.peers
-        if bad is not None:
-            self.local = self.write_local(bad)
         if peers is None:
             return own, (), False
         words = peers.exchange(Word(own, ends))
@@ -234,7 +227,7 @@ class _Loop:
         last = verdicts[-1] if verdicts else self.place.last
         return _Place(self.place.step_id + good, history[-self.settings.history :], last)
 
-    def stop(self, verdicts: list[Verdict], held_by: tuple[int, ...]) -> None:
+    def stop(self, verdicts: list[Verdict], held_by: tuple[int, ...], local: Path | None) -> None:
         """Goes back to the state before the last of the verdicts, and leaves its bundle."""
         bad, bad_step = verdicts[-1], self.window[len(verdicts) - 1]
         if not is_alive(self.kept):
@@ -243,9 +236,9 @@ class _Loop:
                 "the step began to donate its state after its first steps did not"
             )
         start = self.kept
-        self.state, reached, same = self.replay(len(verdicts) - 1)
-        again = self.run_again(self.state, bad_step)
-        reproduced = same and again is not None and _same_counts(again[1], bad_step.counts)
+        self.state, reached, same = self.replayer.replay(start, self.window[: len(verdicts) - 1])
+        again = self.replayer.run_again(self.state, bad_step)
+        reproduced = same and again is not None and same_counts(again[1], bad_step.counts)
         around = Surroundings(bad_step.batch, self.state, start, again[0] if again else None, reproduced)
         observations = self.observe(bad, around)
         place = self.place_after(reached, verdicts)
@@ -270,119 +263,47 @@ class _Loop:
             bad_batch=bad_step.batch_index,
             counts=bad.tally,
             observations=observations,
-            bundle=self.write_bundle(incident, bad, bad_step.batch, place.history, observations),
+            bundle=self.writer.write_bundle(
+                incident,
+                bad,
+                state=self.state,
+                batch=bad_step.batch,
+                history=place.history,
+                observations=observations,
+                local=local,
+            ),
             reproduced=reproduced,
         )
-        if self.local and result.bundle and not self.settings.peers:
-            # All of it stands in the bundle.
-            shutil.rmtree(self.local, ignore_errors=True)
         refused = None if bad.refusal is None else step_refused(bad_step.step_id, bad.refusal, result)
         self.move_on(reached, verdicts, refused or result)
 
-    def replay(self, steps: int) -> tuple[Any, int, bool]:
-        """Runs the first `steps` of the window again from the kept state.
-
-        Gives the state reached, how many steps are in it, and whether every one gave the counts it gave before. A step
-        that now goes non-finite, or fails, is not taken: the state is good whatever a replay does.
-        """
-        state, same = self.kept, True
-        for number, taken in enumerate(self.window[:steps]):
-            again = self.run_again(state, taken)
-            if again is None:
-                return state, number, False
-            if not _same_counts(again[1], taken.counts):
-                same = False
-                # With the counts it had, the step was found good already.
-                if apply_policy(again[1].to_host(), self.settings.policy).tally.first_nonfinite is not None:
-                    return state, number, False
-            state = again[0]
-        return state, steps, same
-
-    def changed_by(self, number: int) -> list[str]:
-        """The leaves of the state that a skipped step of the window changed and may not change."""
+    def left_alone(self, number: int) -> bool:
+        """Whether a skipped step of the window left alone what it may not change."""
         assert self.settings.policy is not None
-        if len(self.window) == 1:
-            before, after = self.kept, self.state
-        else:
-            before, reached, _ = self.replay(number)
-            again = self.run_again(before, self.window[number]) if reached == number else None
+        before, after = self.kept, self.state
+        if len(self.window) > 1:
+            before, reached, _ = self.replayer.replay(self.kept, self.window[:number])
+            again = self.replayer.run_again(before, self.window[number]) if reached == number else None
             if again is None:
-                return ["?"]
+                return False
             after = again[0]
-        return [path for path in changed_leaves(before, after) if not may_change_in_a_skip(path, self.settings.policy)]
+        return not changed_in_a_skip(before, after, self.settings.policy)
 
     def observe(self, bad: Verdict, around: Surroundings) -> IncidentObservations | None:
         """What stands beside the verdict; None where there is no evidence for it to stand beside."""
         if bad.contract is None or bad.evidence is None:
             return None
-        policy = self.settings.policy
         return observe(
             bad.tally,
             bad.contract,
             bad.evidence,
             around,
-            policy=policy,
+            policy=self.settings.policy,
             policy_digest=bad.triaged.policy_digest,
             excluded=bad.triaged.excluded,
             consecutive_skips=bad.skips,
-            others=_about_skips(bad, around, policy) if policy and bad.skips else (),
+            others=observe_skip(around, bad.skips, self.settings.policy),
         )
-
-    def run_again(self, state: Any, taken: TakenStep) -> tuple[Any, StageCounts, Mapping[str, Any]] | None:
-        lent_state, lent_batch = self.lender.lend("state", state), self.lender.lend("batch", taken.batch)
-        try:
-            return step_outcome(self.settings.step(lent_state, lent_batch), taken.step_id)
-        except (Exception, SystemExit, GeneratorExit) as error:
-            warnings.warn(f"running step {taken.step_id} again raised {type(error).__name__}", stacklevel=2)
-            return None
-
-    def write_bundle(
-        self,
-        incident: Incident,
-        bad: Verdict,
-        batch: Any,
-        history: tuple[StepSummary, ...],
-        observations: IncidentObservations | None,
-    ) -> Path | None:
-        """The bundle's folder; None, with a warning, where the disk would not take it: the state is worth more."""
-        word = "refused" if bad.report is None else "incident"
-        rank = f"-rank-{incident.process}" if incident.processes > 1 else ""
-        return self.written(
-            f"{word}-step-{incident.step_id}{rank}",
-            lambda folder: write_incident_bundle(
-                folder,
-                incident=incident,
-                counts=bad.tally,
-                state=self.state,
-                batch=batch,
-                contract=bad.contract,
-                evidence=bad.evidence,
-                report=bad.report,
-                history=history,
-                policy=self.settings.policy,
-                excluded=bad.triaged.excluded,
-                observations=observations,
-                numbered=True,
-            ),
-        )
-
-    def write_local(self, bad: Verdict) -> Path | None:
-        """What was found, before the exchange with the others or the step's second run, which may never come back."""
-        rank = f"-rank-{self.settings.peers.process}" if self.settings.peers else ""
-        return self.written(
-            f"local-step-{bad.summary.step_id}{rank}",
-            lambda folder: write_local_record(folder, bad.tally, bad.contract, bad.evidence, bad.report),
-            # Alone, the bundle comes next and says so itself.
-            quiet=self.settings.peers is None,
-        )
-
-    def written(self, name: str, write: Callable[[Path], Path], *, quiet: bool = False) -> Path | None:
-        try:
-            return write(self.settings.bundle_dir / name)
-        except Exception as error:
-            if not quiet:
-                warnings.warn(f"no {name} could be written: {error}", stacklevel=2)
-            return None
 
     def result(self, place: _Place, untaken: list[TakenStep], *, stopped: bool = False) -> RunResult:
         last = place.last
@@ -424,25 +345,3 @@ class _Loop:
         if stopped is not None:
             error.add_note(f"firstnan: step {stopped.bad_step} was held before this; its bundle is {stopped.bundle}")
 
-
-def _about_skips(bad: Verdict, around: Surroundings, policy: NonfinitePolicy) -> list[IncidentObservation]:
-    """Of a held step that said it was skipped."""
-    found = []
-
-    def add(word: ObservationWord, path: str | None = None, elements: int | None = None) -> None:
-        role = None if path is None else role_of(path, policy)
-        found.append(IncidentObservation(word=word, stage=None, role=role, path=path, elements=elements))
-
-    if bad.skips > policy.maximum_consecutive_skips:
-        add(ObservationWord.SKIPS_EXHAUSTED, elements=bad.skips)
-    if around.after is not None and around.reproduced:
-        changed = [p for p in changed_leaves(around.before, around.after) if not may_change_in_a_skip(p, policy)]
-        for path in changed:
-            add(ObservationWord.SKIP_CHANGED_STATE, path=path[:1024])
-        if not changed:
-            add(ObservationWord.SKIPPED_BY_SCALER)
-    return found
-
-
-def _same_counts(one: StageCounts, other: StageCounts) -> bool:
-    return one.leaves == other.leaves and bool(np.array_equal(np.asarray(one.data), np.asarray(other.data)))

@@ -77,9 +77,9 @@ def observe(
     before = nonfinite_leaves(around.before)
     found = [*others, *_entered(around, before, policy), *_reached(around, before, policy), *_replayed(around)]
     if gradients_are_zero(tally):
-        found.append(_observation(ObservationWord.GRADIENTS_ZERO, stage="backward"))
+        found.append(observation(ObservationWord.GRADIENTS_ZERO, stage="backward"))
     found += [
-        _observation(ObservationWord.EXCLUDED_BY_POLICY, stage=out.stage, path=out.path, elements=out.elements)
+        observation(ObservationWord.EXCLUDED_BY_POLICY, stage=out.stage, path=out.path, elements=out.elements)
         for out in excluded
     ]
     found.sort(key=lambda one: _ORDER[one.word])
@@ -91,6 +91,19 @@ def observe(
         observations=tuple(found[:MAX_OBSERVATIONS]),
         root_cause_claim="NONE_SYMPTOM_LOCATION_IS_NOT_CAUSALITY",
     )
+
+
+def observation(
+    word: ObservationWord,
+    *,
+    stage: str | None = None,
+    role: LeafRole | None = None,
+    path: str | None = None,
+    elements: int | None = None,
+) -> IncidentObservation:
+    """One observation; a path beyond the record's bound is cut."""
+    shown = None if path is None else path[:1024]
+    return IncidentObservation(word=word, stage=cast("Any", stage), role=role, path=shown, elements=elements)
 
 
 def nonfinite_leaves(tree: Any) -> dict[str, int]:
@@ -111,45 +124,33 @@ def _entered(
     around: Surroundings, before: Mapping[str, int], policy: NonfinitePolicy | None
 ) -> Iterable[IncidentObservation]:
     for path, elements in nonfinite_leaves(around.batch).items():
-        yield _observation(ObservationWord.PRESENT_ON_ENTRY, role=LeafRole.BATCH, path=path, elements=elements)
+        yield observation(ObservationWord.PRESENT_ON_ENTRY, role=LeafRole.BATCH, path=path, elements=elements)
     for path, elements in before.items():
-        yield _observation(ObservationWord.PRESENT_ON_ENTRY, role=role_of(path, policy), path=path, elements=elements)
+        yield observation(ObservationWord.PRESENT_ON_ENTRY, role=role_of(path, policy), path=path, elements=elements)
     start = before if around.start is around.before else nonfinite_leaves(around.start)
     for path, elements in start.items():
         word = ObservationWord.BEGAN_BEFORE_WINDOW
-        yield _observation(word, role=role_of(path, policy), path=path, elements=elements)
+        yield observation(word, role=role_of(path, policy), path=path, elements=elements)
 
 
 def _reached(
     around: Surroundings, before: Mapping[str, int], policy: NonfinitePolicy | None
 ) -> Iterable[IncidentObservation]:
     if not around.reproduced or around.after is None:
-        yield _observation(ObservationWord.REACH_UNDECIDED)
+        yield observation(ObservationWord.REACH_UNDECIDED)
         return
     new = {path: n for path, n in nonfinite_leaves(around.after).items() if n > before.get(path, 0)}
     for path, elements in new.items():
         role = role_of(path, policy)
         word = ObservationWord.REACHED_PARAMETERS if role is LeafRole.PARAMETERS else ObservationWord.REACHED_STATE
-        yield _observation(word, role=role, path=path, elements=elements)
+        yield observation(word, role=role, path=path, elements=elements)
     if not new:
-        yield _observation(ObservationWord.CONTAINED)
+        yield observation(ObservationWord.CONTAINED)
 
 
 def _replayed(around: Surroundings) -> Iterable[IncidentObservation]:
     words = {True: ObservationWord.REPRODUCED, False: ObservationWord.NOT_REPRODUCED, None: ObservationWord.REPLAY_UNDECIDED}
-    yield _observation(words[around.reproduced])
-
-
-def _observation(
-    word: ObservationWord,
-    *,
-    stage: str | None = None,
-    role: LeafRole | None = None,
-    path: str | None = None,
-    elements: int | None = None,
-) -> IncidentObservation:
-    shown = None if path is None else path[:1024]
-    return IncidentObservation(word=word, stage=cast("Any", stage), role=role, path=shown, elements=elements)
+    yield observation(words[around.reproduced])
 
 
 def _is_numeric(leaf: Any) -> bool:

@@ -55,7 +55,7 @@ class RunResult:
         """Goes on from the last good step, without the bad batch, on the batches that remain.
 
         Args:
-            changes: arguments of `run` to change: step, contract, bundle_dir, every, history, on_step, skip, policy, agree.
+            changes: arguments of `run` to change: step, contract, bundle_dir, every, history, on_step, skip, policy, peers.
 
         Raises:
             ValueError: the run came to its end, or was restarted from here already.
