@@ -19,6 +19,7 @@ from firstnan._generated.records import (
 
 __all__ = [
     "ArrowTable",
+    "BulkTriage",
     "Decoded",
     "LineReader",
     "Shard",
@@ -37,6 +38,7 @@ __all__ = [
     "stage_message_from_bytes",
     "table_of_kind",
     "table_of_quarantine",
+    "table_of_verdicts",
     "triage",
     "validate",
     "validate_inventory_consensus",
@@ -314,3 +316,26 @@ def table_of_kind(kind: str) -> ArrowTable:
 
 def table_of_quarantine() -> ArrowTable:
     """The quarantine table without rows, for its schema."""
+
+@final
+class BulkTriage:
+    """The verdicts on tables of contracts and telemetry; `firstnan.ingest.fleet` says which columns."""
+
+    def __init__(self, contracts: Any, telemetry: Any) -> None:
+        """Begins with two Arrow streams (`__arrow_c_stream__`), each ordered by run_id and step_id.
+
+        Raises:
+            ValueError: a column is missing or of another type.
+            AttributeError: an argument has no `__arrow_c_stream__`.
+            TypeError: it gives no capsule of a stream.
+        """
+
+    def next_table(self) -> ArrowTable | None:
+        """The next verdicts, None at the end.
+
+        Raises:
+            ValueError: the rows are not ordered, or a stream failed.
+        """
+
+def table_of_verdicts() -> ArrowTable:
+    """The table of verdicts without rows, for its schema."""

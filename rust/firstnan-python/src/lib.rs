@@ -10,6 +10,7 @@ mod errors;
 mod extract;
 mod finite;
 mod flat;
+mod fleet;
 mod identity;
 mod ingest;
 mod input;
@@ -28,6 +29,8 @@ mod _core {
     use super::arrow::ArrowTable;
     #[pymodule_export]
     use super::finite::count_finite;
+    #[pymodule_export]
+    use super::fleet::{BulkTriage, table_of_verdicts};
     #[pymodule_export]
     use super::identity::{canonical_evidence, canonical_record, canonicalize, content_id, contract_digest};
     #[pymodule_export]
