@@ -9,9 +9,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from firstnan.cli.export import add_export_arguments, export
 from firstnan.cli.output import CAUSE, count, say
-from firstnan.cli.stores import connected
+from firstnan.cli.stores import add_answer_arguments, asked, written
 
 SHOWN_RANKS = 16
 
@@ -20,18 +19,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="the store's folder")
     parser.add_argument("--run", metavar="RUN", help="only this run")
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 where there is an incident")
-    add_export_arguments(parser)
+    add_answer_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from firstnan.ingest.fleet import incidents
+    with asked(arguments.store) as snapshot:
+        from firstnan.ingest.fleet import incidents
 
-    with connected(arguments.store) as connection:
-        found = incidents(connection, run=arguments.run)
-    if not export(arguments, found):
+        found = incidents(snapshot, run=arguments.run)
+    if not written(arguments, found):
         for row in found.to_pylist():
             show(row)
-        say(f"{count(found.num_rows)} {'run' if found.num_rows == 1 else 'runs'} with a non-finite value")
+        say(f"runs (each attempt by itself) with a non-finite value: {count(found.num_rows)}")
         say(CAUSE)
     return 1 if arguments.exit_code and found.num_rows else 0
 

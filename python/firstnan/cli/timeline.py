@@ -9,28 +9,27 @@ import argparse
 from collections import Counter
 from typing import Any
 
-from firstnan.cli.export import add_export_arguments, export
 from firstnan.cli.incidents import ranks
 from firstnan.cli.output import CAUSE, count, say, say_table
 from firstnan.cli.refusal import Refused
-from firstnan.cli.stores import connected
+from firstnan.cli.stores import add_answer_arguments, asked, written
 from firstnan.errors import ContractError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="the store's folder")
     parser.add_argument("run", metavar="RUN", help="the run's id")
-    add_export_arguments(parser)
+    add_answer_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from firstnan.ingest.fleet import timeline
+    with asked(arguments.store) as snapshot:
+        from firstnan.ingest.fleet import timeline
 
-    with connected(arguments.store) as connection:
-        spans = timeline(connection, arguments.run)
+        spans = timeline(snapshot, arguments.run)
     if not spans.num_rows:
         raise Refused(ContractError("the store has no contract and no telemetry of this run"), arguments.run)
-    if not export(arguments, spans):
+    if not written(arguments, spans):
         rows = spans.to_pylist()
         say_table(
             ["steps", "attempt", "counted", "first non-finite stage", "on", "ranks seen", "nothing came of", "without a verdict"],

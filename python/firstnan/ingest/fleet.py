@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from firstnan import STAGES, _core
+from firstnan.ingest.missing import needed
+from firstnan.ingest.questions import spill_folder, view_of
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
+
+    from firstnan.ingest.snapshot import Snapshot
 
 CONTRACTS: Final = "training-incident-contract"
 TELEMETRY: Final = "stage-telemetry"
@@ -48,8 +51,7 @@ def triage_tables(contracts: Any, telemetry: Any) -> pa.RecordBatchReader:
     Raises:
         ValueError: the rows are not ordered, or a column is missing or of another type; it is named.
     """
-    import pyarrow as pa
-
+    pa = needed("pyarrow")
     judged = _core.BulkTriage(_as_kind(contracts, CONTRACTS), _as_kind(telemetry, TELEMETRY))
     schema = pa.schema(_core.table_of_verdicts())
 
@@ -60,27 +62,30 @@ def triage_tables(contracts: Any, telemetry: Any) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def verdicts(connection: duckdb.DuckDBPyConnection, *, run: str | None = None) -> pa.RecordBatchReader:
-    """The verdicts on what a store holds, read through its views (`firstnan.ingest.Store.connect`).
+def verdicts(snapshot: Snapshot, *, run: str | None = None) -> pa.RecordBatchReader:
+    """The verdicts on what a store holds: the rows of `triage_tables`.
 
     Args:
-        connection: with the views `training-incident-contract` and `stage-telemetry`.
+        snapshot: of the store; it must stay open until the last batch is read.
         run: only this run.
+
+    Raises:
+        StoreError: as `Snapshot.connect`.
     """
-    where, given = ("", []) if run is None else ("WHERE run_id = ?", [run])
+    connection = snapshot.connect()
+    where, given = ("", []) if run is None else (" WHERE run_id = ?", [run])
 
     def ordered(kind: str) -> Any:
         # A cursor each: a connection has one result at a time.
-        query = f'SELECT * FROM "{kind}" {where} ORDER BY run_id, step_id'
-        return connection.cursor().execute(query, given).fetch_record_batch()
+        question = f"FROM {view_of(kind)}{where} ORDER BY run_id, step_id"
+        return connection.cursor().execute(question, given).to_arrow_reader()
 
     return triage_tables(ordered(CONTRACTS), ordered(TELEMETRY))
 
 
 def _as_kind(rows: Any, kind: str) -> pa.RecordBatchReader:
     """The rows with the columns and types that the core makes: other engines give dictionaries as text, and so on."""
-    import pyarrow as pa
-
+    pa = needed("pyarrow")
     schema = pa.schema(_core.table_of_kind(kind))
     reader = pa.RecordBatchReader.from_stream(rows)
     missing = [name for name in schema.names if name not in reader.schema.names]
@@ -96,12 +101,11 @@ def _as_kind(rows: Any, kind: str) -> pa.RecordBatchReader:
 
 
 def _without_dictionary(field: pa.Field) -> pa.Field:
-    import pyarrow as pa
-
+    pa = needed("pyarrow")
     return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
-def incidents(connection: duckdb.DuckDBPyConnection, *, run: str | None = None) -> pa.Table:
+def incidents(snapshot: Snapshot, *, run: str | None = None) -> pa.Table:
     """Where each run went non-finite first: by step, then stage, then rank. A row for each run and attempt that did.
 
     run_id, attempt, step_id, stage, rank
@@ -117,13 +121,13 @@ def incidents(connection: duckdb.DuckDBPyConnection, *, run: str | None = None) 
         how many pieces of evidence of this step were judged, and how many could not be.
 
     Args:
-        connection: as of `verdicts`.
+        snapshot: of the store.
         run: only this run.
     """
-    return _ask(connection, run, _INCIDENTS)
+    return _ask(snapshot, run, _INCIDENTS)
 
 
-def timeline(connection: duckdb.DuckDBPyConnection, run: str) -> pa.Table:
+def timeline(snapshot: Snapshot, run: str) -> pa.Table:
     """The steps of a run in order, neighbours that look the same folded into one row.
 
     attempt, first_step, last_step, steps
@@ -136,23 +140,19 @@ def timeline(connection: duckdb.DuckDBPyConnection, run: str) -> pa.Table:
         how many pieces of evidence could not be judged, in the words of `status`.
 
     Args:
-        connection: as of `verdicts`.
+        snapshot: of the store.
         run: the run.
     """
-    return _ask(connection, run, _TIMELINE)
+    return _ask(snapshot, run, _TIMELINE)
 
 
-def _ask(connection: duckdb.DuckDBPyConnection, run: str | None, question: str) -> pa.Table:
-    cursor = connection.cursor()
-    cursor.register("judged", verdicts(connection, run=run))
-    try:
-        # A table of its own, which DuckDB spills to the disk: the question looks at it more than once.
-        cursor.execute(f"CREATE OR REPLACE TEMP TABLE judged_steps AS SELECT {_KEPT} FROM judged")
-        answer: pa.Table = cursor.execute(question).fetch_arrow_table()
-        cursor.execute("DROP TABLE judged_steps")
-    finally:
-        cursor.unregister("judged")
-    return answer
+def _ask(snapshot: Snapshot, run: str | None, question: str) -> pa.Table:
+    with needed("duckdb").connect(":memory:") as connection:
+        connection.execute("SET temp_directory = ?", [spill_folder()])
+        connection.register("judged", verdicts(snapshot, run=run))
+        # A table, which DuckDB spills to the disk: the question looks at it more than once.
+        connection.execute(f"CREATE TABLE judged_steps AS SELECT {_KEPT} FROM judged")
+        return connection.execute(question).to_arrow_table()
 
 
 _KEPT = f"""run_id, attempt, step_id, rank, world_size, status, nonfinite_elements,

@@ -30,14 +30,18 @@ def view_of(kind: str) -> str:
     return kind.replace("-", "_")
 
 
+def spill_folder() -> str:
+    """Where DuckDB puts what a question needs beyond its memory."""
+    return os.path.join(tempfile.gettempdir(), "firstnan-questions")
+
+
 def connection_of(snapshot: Snapshot) -> duckdb.DuckDBPyConnection:
     """See `Snapshot.connect`."""
     library = needed("duckdb")
-    spill = os.path.join(tempfile.gettempdir(), "firstnan-questions")
     connection: duckdb.DuckDBPyConnection = library.connect(":memory:")
     try:
         connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
-        connection.execute("SET temp_directory = ?", [spill])
+        connection.execute("SET temp_directory = ?", [spill_folder()])
         allowed: list[str] = []
         for kind in (*_core.kinds(), QUARANTINE):
             files = [os.path.abspath(file) for file in snapshot.files(kind)]
