@@ -17,7 +17,7 @@ SHOWN_RANKS = 16
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="the store's folder")
-    parser.add_argument("--run", metavar="RUN", help="only this run")
+    parser.add_argument("--run", dest="run_id", metavar="RUN", help="only this run")
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 where there is an incident")
     add_answer_arguments(parser)
 
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     with asked(arguments.store) as snapshot:
         from firstnan.ingest.fleet import incidents
 
-        found = incidents(snapshot, run=arguments.run)
+        found = incidents(snapshot, run=arguments.run_id)
     if not written(arguments, found):
         for row in found.to_pylist():
             show(row)

@@ -18,7 +18,7 @@ from firstnan.errors import ContractError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="the store's folder")
-    parser.add_argument("run", metavar="RUN", help="the run's id")
+    parser.add_argument("run_id", metavar="RUN", help="the run's id")
     add_answer_arguments(parser)
 
 
@@ -26,9 +26,9 @@ def run(arguments: argparse.Namespace) -> int:
     with asked(arguments.store) as snapshot:
         from firstnan.ingest.fleet import timeline
 
-        spans = timeline(snapshot, arguments.run)
+        spans = timeline(snapshot, arguments.run_id)
     if not spans.num_rows:
-        raise Refused(ContractError("the store has no contract and no telemetry of this run"), arguments.run)
+        raise Refused(ContractError("the store has no contract and no telemetry of this run"), arguments.run_id)
     if not written(arguments, spans):
         rows = spans.to_pylist()
         say_table(

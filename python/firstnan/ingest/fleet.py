@@ -78,7 +78,7 @@ def verdicts(snapshot: Snapshot, *, run: str | None = None) -> pa.RecordBatchRea
     def ordered(kind: str) -> Any:
         # A cursor each: a connection has one result at a time.
         question = f"FROM {view_of(kind)}{where} ORDER BY run_id, step_id"
-        return connection.cursor().execute(question, given).to_arrow_reader()
+        return connection.cursor().sql(question, params=given)
 
     return triage_tables(ordered(CONTRACTS), ordered(TELEMETRY))
 
@@ -152,7 +152,7 @@ def _ask(snapshot: Snapshot, run: str | None, question: str) -> pa.Table:
         connection.register("judged", verdicts(snapshot, run=run))
         # A table, which DuckDB spills to the disk: the question looks at it more than once.
         connection.execute(f"CREATE TABLE judged_steps AS SELECT {_KEPT} FROM judged")
-        return connection.execute(question).to_arrow_table()
+        return connection.sql(question).to_arrow_table()
 
 
 _KEPT = f"""run_id, attempt, step_id, rank, world_size, status, nonfinite_elements,
@@ -185,7 +185,7 @@ WITH first AS (
 )
 SELECT facts.run_id, facts.attempt, step_id, stage, rank, nonfinite_elements,
     ranks_before_reduction, ranks_at_backward, ranks_at_optimizer, ranks_finite,
-    list_filter(range(coalesce(world_size, 0)), one -> NOT list_contains(seen, one)) AS ranks_missing,
+    list_filter(range(coalesce(world_size, 0)), lambda one: NOT list_contains(seen, one)) AS ranks_missing,
     world_size, verdicts, without_verdict
 FROM facts JOIN sides ON facts.run_id = sides.run_id AND facts.attempt IS NOT DISTINCT FROM sides.attempt
 ORDER BY facts.run_id, facts.attempt NULLS FIRST
@@ -212,7 +212,7 @@ WITH placed AS (
     FROM placed GROUP BY ALL
 ), shown AS (
     SELECT * EXCLUDE seen, len(seen) AS ranks_seen,
-        list_filter(range(coalesce(world_size, 0)), one -> NOT list_contains(seen, one)) AS ranks_missing
+        list_filter(range(coalesce(world_size, 0)), lambda one: NOT list_contains(seen, one)) AS ranks_missing
     FROM steps
 ), spans AS (
     SELECT *, row_number() OVER (PARTITION BY attempt ORDER BY step_id) - row_number() OVER (
