@@ -55,7 +55,7 @@ def triage_tables(contracts: Any, telemetry: Any) -> pa.RecordBatchReader:
     judged = _core.BulkTriage(_as_kind(contracts, CONTRACTS), _as_kind(telemetry, TELEMETRY))
     schema = pa.schema(_core.table_of_verdicts())
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches() -> Iterator[Any]:
         while (table := judged.next_table()) is not None:
             yield from pa.table(table).to_batches()
 
@@ -93,7 +93,7 @@ def _as_kind(rows: Any, kind: str) -> pa.RecordBatchReader:
         raise ValueError(f"the rows of {kind} have no column {missing[0]}")
     plain = pa.schema([_without_dictionary(field) for field in schema])
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches() -> Iterator[Any]:
         for batch in reader:
             yield pa.record_batch([batch.column(field.name).cast(field.type) for field in plain], schema=plain)
 
