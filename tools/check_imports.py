@@ -16,7 +16,7 @@ ORDER: list[set[str]] = [
     {"records", "canonical"},
     {"triage", "lifecycle"},
     {"bundle", "report"},
-    {"jax", "supervisor"},
+    {"jax", "supervisor", "ingest"},
     {"cli"},
     {"__main__"},
 ]
@@ -28,7 +28,8 @@ HEAVY = {
     "ml_dtypes": {"jax"},
     "safetensors": {"jax"},
     "rich": {"cli"},
-    "pyarrow": set(),
+    "pyarrow": {"ingest"},
+    "duckdb": {"ingest"},
 }
 """Who may import what takes long to load: parts, or single files."""
 PUBLIC_FROM = "bundle"

@@ -18,7 +18,8 @@ def requirements(project: dict[str, object], extra: str) -> list[str]:
     out: list[str] = []
     for requirement in extras[extra]:
         if requirement.startswith("firstnan["):
-            out += requirements(project, requirement.removeprefix("firstnan[").removesuffix("]"))
+            for inner in requirement.removeprefix("firstnan[").removesuffix("]").split(","):
+                out += requirements(project, inner)
         else:
             out.append(requirement)
     return out

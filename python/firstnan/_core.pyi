@@ -4,7 +4,8 @@ Every refusal is a `firstnan.ContractError` that carries `kind`, `layer`, `point
 and never repeats a value. Formats: docs/canonical.md, docs/records.md.
 """
 
-from typing import Any, Final, Literal, Protocol
+import os
+from typing import Any, Final, Literal, Protocol, final
 
 from firstnan._generated.records import (
     IncidentReport,
@@ -17,6 +18,11 @@ from firstnan._generated.records import (
 )
 
 __all__ = [
+    "ArrowTable",
+    "BulkTriage",
+    "Decoded",
+    "LineReader",
+    "Shard",
     "__version__",
     "canonical_evidence",
     "canonical_record",
@@ -30,6 +36,9 @@ __all__ = [
     "evidence_content_id",
     "kinds",
     "stage_message_from_bytes",
+    "table_of_kind",
+    "table_of_quarantine",
+    "table_of_verdicts",
     "triage",
     "validate",
     "validate_inventory_consensus",
@@ -174,3 +183,159 @@ def stage_message_from_bytes(payload: bytes) -> StageMessage:
     Raises:
         ContractError: any other bytes, or not `bytes` at all.
     """
+
+@final
+class ArrowTable:
+    """A table in Arrow's memory, for any library that speaks the Arrow PyCapsule protocol: `pyarrow.table(it)` copies
+    nothing. It may be exported more than once."""
+
+    @property
+    def num_rows(self) -> int: ...
+    def __len__(self) -> int: ...
+    def __arrow_c_schema__(self) -> Any:
+        """A capsule `arrow_schema`."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        """A capsule `arrow_array_stream`. A requested schema is ignored, as the protocol allows."""
+
+@final
+class Decoded:
+    """What became of the lines of a shard: `lines == records + quarantined + blank`, always. docs/ingest.md has the columns."""
+
+    @property
+    def lines(self) -> int: ...
+    @property
+    def records(self) -> int: ...
+    @property
+    def quarantined(self) -> int: ...
+    @property
+    def blank(self) -> int:
+        """Lines of nothing but white space."""
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds that have rows, in the order of `kinds()`."""
+
+    def table(self, kind: str) -> ArrowTable:
+        """The rows of a kind in the order of the lines, none where it has none.
+
+        Raises:
+            ContractError: not a kind.
+        """
+
+    def quarantine(self) -> ArrowTable:
+        """What was refused, in the order of the lines, with where and why and its bytes."""
+
+@final
+class Shard:
+    """At least `shard_bytes` of text, then up to the end of a line; a last line without an end is a shard of its own."""
+
+    @property
+    def source(self) -> str:
+        """The name that the reader was given."""
+
+    @property
+    def kind(self) -> str | None:
+        """The kind that the reader was given."""
+
+    @property
+    def start(self) -> int:
+        """The byte of the text, after decompression, at which it begins."""
+
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def first_line(self) -> int: ...
+    @property
+    def lines(self) -> int: ...
+    @property
+    def sha256(self) -> str:
+        """Of its bytes, in lower-case hex."""
+
+    @property
+    def ended(self) -> bool:
+        """False where its one line has no end yet."""
+
+    def decode(self, *, threads: int | None = None) -> Decoded:
+        """Checks, identifies and tabulates every line, on all cores unless `threads` (1 to 1,024) says how many.
+
+        What comes out does not depend on the number.
+        """
+
+@final
+class LineReader:
+    """The text of a source, read ahead by a thread of its own and cut into shards."""
+
+    def __new__(
+        cls,
+        file: str | os.PathLike[str] | int | bytes,
+        *,
+        name: str,
+        kind: str | None = None,
+        start: int = 0,
+        first_line: int = 1,
+        shard_bytes: int = 16777216,
+        max_line_bytes: int = 1048576,
+    ) -> LineReader:
+        """Begins to read.
+
+        Args:
+            file: a path, an open descriptor (read from where it stands, by a copy of it) or the bytes themselves; plain,
+                gzip (of one member or more) or zstd (of one frame or more), told by the first bytes.
+            name: what the rows call the source.
+            kind: the kind of every record, where it is not to be told from each line.
+            start: passes over so many bytes of text, after decompression.
+            first_line: the number of the line there.
+            shard_bytes: the fewest bytes of a shard that is not the last, 1 to 2^30.
+            max_line_bytes: the most bytes of a line without its end, 1 to 2^28; a longer one is quarantined.
+
+        Raises:
+            OSError: the source cannot be opened.
+            ContractError: `kind` is not a kind, or a number is out of its bounds.
+            TypeError: `file` is none of these.
+        """
+
+    def next_shard(self) -> Shard | None:
+        """The next shard, None at the end. Waits for a pipe; a signal such as Ctrl-C is handled meanwhile.
+
+        Raises:
+            OSError: the source cannot be read further. Its whole lines before that came as shards.
+            ContractError: likewise, since its compressed form is broken or cut (kind `compression`), or decompresses to
+                over 1,000 times its size (`expansion`).
+        """
+
+    def close(self) -> None:
+        """Gives up what was read ahead; there are no more shards."""
+
+def table_of_kind(kind: str) -> ArrowTable:
+    """The table of a kind without rows, for its schema.
+
+    Raises:
+        ContractError: not a kind.
+    """
+
+def table_of_quarantine() -> ArrowTable:
+    """The quarantine table without rows, for its schema."""
+
+@final
+class BulkTriage:
+    """The verdicts on tables of contracts and telemetry; `firstnan.ingest.fleet` says which columns."""
+
+    def __init__(self, contracts: Any, telemetry: Any) -> None:
+        """Begins with two Arrow streams (`__arrow_c_stream__`), each ordered by run_id and step_id.
+
+        Raises:
+            ValueError: a column is missing or of another type.
+            AttributeError: an argument has no `__arrow_c_stream__`.
+            TypeError: it gives no capsule of a stream.
+        """
+
+    def next_table(self) -> ArrowTable | None:
+        """The next verdicts, None at the end.
+
+        Raises:
+            ValueError: the rows are not ordered, or a stream failed.
+        """
+
+def table_of_verdicts() -> ArrowTable:
+    """The table of verdicts without rows, for its schema."""

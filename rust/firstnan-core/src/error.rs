@@ -75,6 +75,8 @@ kinds! {
     NonFinite Wire "non_finite" "holds a number that is not finite in binary64",
     IntegerRange Wire "integer_range" "holds an integer out of range",
     Changed Wire "changed" "changed while it was read",
+    Compression Wire "compression" "is not a whole gzip or zstd stream",
+    Expansion Wire "expansion" "decompresses to far more than its size",
     Type Shape "type" "has the wrong type",
     Required Shape "required" "is missing",
     UnknownName Shape "unknown_name" "is not a name of this record",

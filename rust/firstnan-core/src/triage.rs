@@ -143,8 +143,8 @@ pub fn owner<'c>(contract: &'c TrainingIncidentContract<'_>, stage: StageName) -
     }
 }
 
-/// The first field in which a stage is not of the contract's step. Numbers compare by value: 1024 is 1024.0.
-fn foreign_scope(contract: &TrainingIncidentContract<'_>, stage: &StageTelemetry<'_>) -> Option<&'static str> {
+/// The first field in which a stage is not of the contract's step, none where it is. Numbers compare by value: 1024 is 1024.0.
+pub fn foreign_scope(contract: &TrainingIncidentContract<'_>, stage: &StageTelemetry<'_>) -> Option<&'static str> {
     let same = [
         ("run_id", stage.run_id == contract.run_id),
         ("step_id", stage.step_id == contract.step_id),

@@ -9,32 +9,11 @@ use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int16Array, Int64Array, ListArray, RecordBatch, StringArray,
     StructArray,
 };
-use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 use firstnan_core::{Choice, FieldType, Real, RecordInfo, Visitor};
 
-/// Text of any length, its ends and its bytes.
-#[derive(Default)]
-struct Texts {
-    ends: Vec<i32>,
-    bytes: Vec<u8>,
-}
-
-impl Texts {
-    fn push(&mut self, text: &str) {
-        self.bytes.extend_from_slice(text.as_bytes());
-        self.end();
-    }
-
-    fn end(&mut self) {
-        // Beyond the range `finish` refuses the column.
-        self.ends.push(i32::try_from(self.bytes.len()).unwrap_or(-1));
-    }
-
-    fn finish(self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(StringArray::try_new(offsets(self.ends)?, self.bytes.into(), nulls)?))
-    }
-}
+use crate::texts::{Texts, offsets};
 
 enum Values {
     Text(Texts),
@@ -242,16 +221,6 @@ fn arrays(nodes: &mut [Option<Node>], name: &str, index: usize) -> Result<Vec<(F
         }
     };
     Ok(vec![(Field::new(name, array.data_type().clone(), node.nullable), array)])
-}
-
-fn offsets(ends: Vec<i32>) -> Result<OffsetBuffer<i32>, ArrowError> {
-    if ends.contains(&-1) {
-        return Err(ArrowError::OffsetOverflowError(i32::MAX as usize));
-    }
-    let mut all = Vec::with_capacity(ends.len() + 1);
-    all.push(0);
-    all.extend(ends);
-    Ok(OffsetBuffer::new(ScalarBuffer::from(all)))
 }
 
 impl Visitor for Columns {

@@ -1,6 +1,26 @@
-//! Records of the contract as Arrow columns; the core stays free of Arrow.
+//! Lines of JSON to checked, identified records as Arrow columns; the core stays free of Arrow.
+//!
+//! [`Text`] reads a source, [`Cutter`] cuts it into shards ([`Shards`] does so ahead of time), [`decode()`] makes tables.
 #![forbid(unsafe_code)]
 
+mod ahead;
+mod bulk_triage;
 mod columns;
+mod decode;
+mod flat_rows;
+mod line;
+mod names;
+mod quarantine;
+mod rows;
+mod shard;
+mod text;
+mod texts;
+mod verdicts;
 
+pub use ahead::{Next, Shards};
+pub use bulk_triage::BulkTriage;
 pub use columns::Columns;
+pub use decode::{Decoded, decode, schema_of_kind, schema_of_quarantine};
+pub use shard::{Cut, Cutter, Shard};
+pub use text::{Input, ReadError, Text};
+pub use verdicts::schema_of_verdicts;

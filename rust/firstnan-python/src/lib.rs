@@ -2,6 +2,7 @@
 //!
 //! A contents list only; `python/firstnan/_core.pyi` is the documentation of the functions.
 
+mod arrow;
 mod build;
 mod classes;
 mod decimal;
@@ -9,7 +10,9 @@ mod errors;
 mod extract;
 mod finite;
 mod flat;
+mod fleet;
 mod identity;
+mod ingest;
 mod input;
 mod judge;
 mod names;
@@ -23,9 +26,15 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use super::arrow::ArrowTable;
+    #[pymodule_export]
     use super::finite::count_finite;
     #[pymodule_export]
+    use super::fleet::{BulkTriage, table_of_verdicts};
+    #[pymodule_export]
     use super::identity::{canonical_evidence, canonical_record, canonicalize, content_id, contract_digest};
+    #[pymodule_export]
+    use super::ingest::{Decoded, LineReader, Shard, table_of_kind, table_of_quarantine};
     #[pymodule_export]
     use super::judge::{evidence_content_id, triage, validate_inventory_consensus};
     #[pymodule_export]

@@ -69,7 +69,7 @@ pub fn stage_message_from_bytes<'py>(payload: &Bound<'py, PyAny>) -> Outcome<Bou
 }
 
 /// The index of a kind in `KINDS`; anything else is a `ContractError`, whatever its type.
-fn known_kind(kind: &Bound<'_, PyAny>) -> Outcome<usize> {
+pub fn known_kind(kind: &Bound<'_, PyAny>) -> Outcome<usize> {
     let name = kind.cast::<PyString>().ok().and_then(|text| native::utf8(text.as_borrowed()).ok());
     let index = name.and_then(kind_index);
     index.ok_or_else(|| Error::new(ErrorKind::RecordKind).bound(KINDS.join(", ")).at("kind").into())

@@ -1,0 +1,53 @@
+"""Files that a crash leaves whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+
+def write_durably(path: str, write: Callable[[Any], None]) -> int:
+    """Calls `write` with an open file that becomes the one at `path`; its bytes.
+
+    Raises:
+        OSError: it cannot be written; the temporary file is removed.
+    """
+    folder = os.path.dirname(path)
+    make_folders(folder)
+    temporary = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+            size = file.tell()
+        os.replace(temporary, path)
+    except BaseException as error:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is None and error.errno is not None:
+            raise OSError(error.errno, os.strerror(error.errno), path) from None
+        raise
+    sync_folder(folder)
+    return size
+
+
+def make_folders(folder: str) -> None:
+    """Makes a folder and those above it, each entry on disk."""
+    if os.path.isdir(folder):
+        return
+    above = os.path.dirname(folder)
+    make_folders(above)
+    os.makedirs(folder, exist_ok=True)
+    sync_folder(above)
+
+
+def sync_folder(folder: str) -> None:
+    """The names in a folder, on disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

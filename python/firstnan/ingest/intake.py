@@ -1,0 +1,246 @@
+"""Sources into a store: read ahead, decoded, written and committed at the same time, each shard once."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from firstnan._core import Shard
+from firstnan.errors import ContractError
+from firstnan.ingest.known import beginning_of
+from firstnan.ingest.missing import needed
+from firstnan.ingest.read import shards_of
+from firstnan.ingest.segments import QUARANTINE, Place, Receipt, schema_of
+from firstnan.ingest.sources import Source, SourceLike, sources_of
+from firstnan.ingest.store import Store
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import pyarrow as pa
+
+
+@dataclass
+class Summary:
+    """What an ingestion did; `lines == records + quarantined + blank + known`, always.
+
+    Attributes:
+        sources: how many were read.
+        bytes: of their text, after decompression.
+        lines: of it.
+        records, quarantined, blank: lines that are in the store since.
+        known: lines that the store had.
+        shards: parts of the text that were added.
+        kinds: `records` by kind.
+        waiting: bytes of last lines that have no end yet, at the end of `follow`.
+        seconds: it took.
+        failed: the sources that could not be read to their end, each with why; what came before that is in the store.
+        notes: what happened to followed files: rotated, truncated.
+    """
+
+    sources: int = 0
+    bytes: int = 0
+    lines: int = 0
+    records: int = 0
+    quarantined: int = 0
+    blank: int = 0
+    known: int = 0
+    shards: int = 0
+    kinds: dict[str, int] = field(default_factory=dict)
+    waiting: int = 0
+    seconds: float = 0.0
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def reconcile(self) -> bool:
+        return self.lines == self.records + self.quarantined + self.blank + self.known
+
+
+def ingest(
+    sources: SourceLike | Iterable[SourceLike],
+    *,
+    store: str | os.PathLike[str],
+    kind: str | None = None,
+    follow: bool = False,
+    stop: threading.Event | None = None,
+    on_progress: Callable[[Summary], object] | None = None,
+) -> Summary:
+    """Takes every line of the sources into a store, which is made where there is none.
+
+    Every line ends in the table of its kind or in the quarantine, or is blank, or the store has it already: the same text
+    again, under whatever name, adds nothing, and one that has grown goes on where it ended. Killed at any moment, a second
+    run completes it. docs/store.md says how.
+
+    Args:
+        sources: see `firstnan.ingest.sources_of`.
+        store: the folder.
+        kind: the kind of every record, where it is not to be told from each line.
+        follow: goes on with what is added to the files, and with files that are added to the folders, until `stop` is set;
+            a last line without an end waits for it. For plain files only.
+        stop: ends it after the shard that is being written.
+        on_progress: called with the summary so far, from this thread, after each shard.
+
+    Returns:
+        What was done. A source that cannot be read to its end is in its `failed`.
+
+    Raises:
+        OSError: a source cannot be found, or the store cannot be written, as on a full disk: what was committed stays.
+        ContractError: `kind` is no kind; `follow` of something that is no plain file.
+        StoreError: the store cannot be used.
+        ModuleNotFoundError: pyarrow is not installed.
+    """
+    from firstnan.ingest.follow import follow_files
+
+    needed("pyarrow.parquet")
+    ready = sources_of(sources)
+    with Intake(store, kind, stop or threading.Event(), on_progress) as intake:
+        if follow:
+            follow_files(intake, sources, ready)
+        else:
+            for source in ready:
+                if intake.stop.is_set():
+                    break
+                intake.take_source(source)
+    return intake.summary
+
+
+class Intake:
+    """Decodes in this thread while another writes the shard before; the next one is read ahead by the reader itself."""
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str],
+        kind: str | None,
+        stop: threading.Event,
+        on_progress: Callable[[Summary], object] | None = None,
+    ) -> None:
+        self.summary = Summary()
+        self.kind = kind
+        self.stop = stop
+        self._on_progress = on_progress
+        self._begun = time.monotonic()
+        if kind is not None:
+            schema_of(kind)  # refused here, not once for each source
+        self.store = Store.create(store)
+        self._writers_store = Store.open(store)
+        self._writer = ThreadPoolExecutor(1, "firstnan-writer")
+        self._being_written: Future[tuple[Receipt, dict[str, int], bool]] | None = None
+
+    def __enter__(self) -> Intake:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if kind is None:
+                self.wait()
+        finally:
+            self._writer.shutdown(wait=True)
+            self._writers_store.close()
+            self.store.close()
+            self.summary.seconds = time.monotonic() - self._begun
+
+    def take_source(self, source: Source) -> None:
+        """All of a source; where it cannot be read to its end, the summary says so."""
+        self.summary.sources += 1
+        beginning = beginning_of(self.store, source, path_of(source), self.kind)
+        self.pass_over(beginning.bytes, beginning.lines)
+        replaces = beginning.open_line
+        shards = self.shards(source, beginning.bytes, beginning.lines + 1)
+        while not self.stop.is_set():
+            try:
+                shard = next(shards, None)
+            except (OSError, ContractError) as error:
+                self.failed(source, error)
+                break
+            if shard is None:
+                break
+            self.take(shard, path_of(source), replaces)
+            replaces = None
+        shards.close()
+
+    def failed(self, source: Source, error: OSError | ContractError) -> None:
+        """Notes that a source could not be read to its end."""
+        words = f"{source.name}: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+        self.summary.failed.append((source.name, words))
+
+    def shards(self, source: Source, start: int, first_line: int) -> Generator[Shard]:
+        """The shards of a source from a byte of its text on, cut as this store cuts."""
+        yield from shards_of(
+            source,
+            kind=self.kind,
+            start=start,
+            first_line=first_line,
+            shard_bytes=self.store.shard_bytes,
+            max_line_bytes=self.store.max_line_bytes,
+        )
+
+    def pass_over(self, size: int, lines: int) -> None:
+        """Counts lines that the store has."""
+        self.summary.bytes += size
+        self.summary.lines += lines
+        self.summary.known += lines
+
+    def take(self, shard: Shard, path: str, replaces: str | None = None) -> None:
+        """Decodes a shard, unless the store has it, and hands it to the writer once that is done with the one before."""
+        pa = needed("pyarrow")
+        place = Place(shard.source, path, shard.start, shard.first_line)
+        if self.store.note(shard.sha256, self.kind, place, replaces):
+            self.pass_over(shard.bytes, shard.lines)
+            self._tell()
+            return
+        decoded = shard.decode()
+        receipt = Receipt(
+            place, shard.bytes, shard.lines, shard.sha256, self.kind, shard.ended,
+            decoded.records, decoded.quarantined, decoded.blank, replaces,
+        )  # fmt: skip
+        tables = {kind: pa.table(decoded.table(kind)) for kind in decoded.kinds}
+        if decoded.quarantined:
+            tables[QUARANTINE] = pa.table(decoded.quarantine())
+        del decoded
+        self.wait()
+        self._being_written = self._writer.submit(self._write, receipt, tables)
+
+    def _write(self, receipt: Receipt, tables: dict[str, pa.Table]) -> tuple[Receipt, dict[str, int], bool]:
+        rows = {kind: len(table) for kind, table in tables.items() if kind != QUARANTINE}
+        return receipt, rows, self._writers_store.add(receipt, tables)
+
+    def wait(self) -> None:
+        """Until what was handed to the writer is in the store, and counts it.
+
+        Raises:
+            OSError: it cannot be written.
+            StoreError: the store cannot be used.
+        """
+        writing, self._being_written = self._being_written, None
+        if writing is None:
+            return
+        receipt, rows, new = writing.result()
+        summary = self.summary
+        if new:
+            summary.shards += 1
+            summary.bytes += receipt.bytes
+            summary.lines += receipt.lines
+            summary.records += receipt.records
+            summary.quarantined += receipt.quarantined
+            summary.blank += receipt.blank
+            for kind, count in rows.items():
+                summary.kinds[kind] = summary.kinds.get(kind, 0) + count
+        else:
+            self.pass_over(receipt.bytes, receipt.lines)
+        self._tell()
+
+    def _tell(self) -> None:
+        self.summary.seconds = time.monotonic() - self._begun
+        if self._on_progress is not None:
+            self._on_progress(self.summary)
+
+
+def path_of(source: Source) -> str:
+    """By what a source is found again: its real path; its name where it is no path."""
+    return os.path.realpath(source.file) if isinstance(source.file, str) else source.name

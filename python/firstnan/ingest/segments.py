@@ -1,0 +1,183 @@
+"""Segments: Parquet files named by the identity of their input, written so that a crash leaves a whole one or none."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from firstnan import _core
+from firstnan.ingest.durable import write_durably
+from firstnan.ingest.missing import needed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FOLDER = "segments"
+QUARANTINE = "quarantine"
+ROW_GROUP_ROWS = 1 << 17
+# Level 1: on telemetry higher levels cost more time than they save bytes (measured, docs/store.md).
+WRITTEN = {"compression": "zstd", "compression_level": 1, "row_group_size": ROW_GROUP_ROWS, "write_page_checksum": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A Parquet file of a store.
+
+    Attributes:
+        file: its path below the store.
+        kind: the kind of its records, or `quarantine`.
+        rows, bytes: how many.
+        path, start: where its first line came from: the real path of the source, and the byte of its text.
+    """
+
+    file: str
+    kind: str
+    rows: int
+    bytes: int
+    path: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a shard was seen.
+
+    Attributes:
+        source: what its rows call the source.
+        path: the real path of the source, by which it is found again; as `source` where it has none.
+        start: the byte of the text, after decompression, at which it begins.
+        first_line: the number of its first line, from 1.
+    """
+
+    source: str
+    path: str
+    start: int
+    first_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A shard that was decoded: where it was, which it is, and what became of its lines.
+
+    Attributes:
+        place: where.
+        bytes, lines: how many it has.
+        sha256: of its bytes, lower-case hex.
+        kind: the kind that was given for all of its records, or None.
+        ended: whether its last line has its end.
+        records, quarantined, blank: `lines` is their sum.
+        replaces: the SHA-256 of the shard that its first line was at this very place while it had no end, or None.
+    """
+
+    place: Place
+    bytes: int
+    lines: int
+    sha256: str
+    kind: str | None
+    ended: bool
+    records: int
+    quarantined: int
+    blank: int
+    replaces: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.lines != self.records + self.quarantined + self.blank:
+            raise ValueError("the counts of a receipt do not reconcile")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A receipt and the segments that hold its rows, on disk but not yet of the store."""
+
+    receipt: Receipt
+    segments: tuple[Segment, ...]
+
+
+def schema_of(kind: str) -> pa.Schema:
+    """The columns of a kind of record, or of `quarantine`, as the record schemas say.
+
+    Raises:
+        ContractError: no such kind.
+    """
+    pa = needed("pyarrow")
+    return pa.table(_core.table_of_quarantine() if kind == QUARANTINE else _core.table_of_kind(kind)).schema
+
+
+@functools.cache
+def pipeline() -> str:
+    """The name of what makes a segment of a shard: the columns of every kind, this version, and that of pyarrow.
+
+    Equal names of segments have equal bytes only where all of these are equal, so another of them writes beside.
+    """
+    pa = needed("pyarrow")
+    layouts = {kind: str(schema_of(kind)) for kind in (*_core.kinds(), QUARANTINE)}
+    return name_of("pipeline", _core.__version__, pa.__version__, layouts)[:16]
+
+
+def name_of(*parts: Any) -> str:
+    """SHA-256 (lower-case hex) of JSON values: the identity of an input."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def write_shard(store: str | os.PathLike[str], receipt: Receipt, tables: Mapping[str, pa.Table]) -> Written:
+    """Puts the rows of a shard on disk, for `Store.commit` of this process or another.
+
+    The files are named by the shard and by what its rows repeat of where it came from (source, start, first line), so
+    whoever writes them again writes the same bytes.
+
+    Args:
+        store: the folder.
+        receipt: the shard.
+        tables: its rows by kind, and under `quarantine` what was refused; tables of no rows are passed over.
+
+    Raises:
+        OSError: a file cannot be written, as on a full disk; no part of it stays.
+        ValueError: the rows are not as many as the receipt says.
+    """
+    rows = {kind: len(table) for kind, table in tables.items()}
+    quarantined = rows.pop(QUARANTINE, 0)
+    if (sum(rows.values()), quarantined) != (receipt.records, receipt.quarantined):
+        raise ValueError("the tables do not have the rows that the receipt counts")
+    place = receipt.place
+    name = name_of("shard", receipt.sha256, receipt.kind, place.source, place.start, place.first_line)
+    origin = (place.path, place.start)
+    segments = tuple(write_segment(store, kind, name, origin, [table]) for kind, table in tables.items() if len(table))
+    return Written(receipt, segments)
+
+
+def write_segment(
+    store: str | os.PathLike[str], kind: str, name: str, place: tuple[str, int], tables: Iterable[pa.Table]
+) -> Segment:
+    """Writes one segment: a temporary file, synced, renamed, its folder synced.
+
+    Raises:
+        OSError: it cannot be written; no part of it stays.
+    """
+    parquet = needed("pyarrow.parquet")
+    file = f"{FOLDER}/{pipeline()}/{kind}/{name}.parquet"
+    rows = 0
+
+    def write(sink: Any) -> None:
+        nonlocal rows
+        writer = None
+        for table in tables:
+            if writer is None:
+                options = {name: value for name, value in WRITTEN.items() if name != "row_group_size"}
+                writer = parquet.ParquetWriter(sink, table.schema, use_dictionary=_repeating(table.schema), **options)
+            writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+            rows += len(table)
+        if writer is not None:
+            writer.close()
+
+    size = write_durably(os.path.join(store, file), write)
+    return Segment(file, kind, rows, size, *place)
+
+
+def _repeating(schema: pa.Schema) -> list[str]:
+    """The columns whose values repeat: a digest never does, so a dictionary of it is built for nothing."""
+    return [name for name in schema.names if name not in ("record_sha256", "raw", "line_number", "line_offset")]

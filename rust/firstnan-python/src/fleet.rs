@@ -1,0 +1,53 @@
+//! Bulk triage for Python: two Arrow streams in, tables of verdicts out.
+
+use std::sync::{Mutex, PoisonError};
+
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_schema::ArrowError;
+use firstnan_ingest::{BulkTriage as Inner, schema_of_verdicts};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::arrow::ArrowTable;
+
+type Streams = Inner<RecordBatchStreamReader, RecordBatchStreamReader>;
+
+/// The verdicts of a fleet, batch after batch.
+#[pyclass(module = "firstnan._core", frozen)]
+pub struct BulkTriage(Mutex<Streams>);
+
+#[pymethods]
+impl BulkTriage {
+    #[new]
+    fn new(py: Python<'_>, contracts: &Bound<'_, PyAny>, telemetry: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (contracts, telemetry) = (stream(contracts)?, stream(telemetry)?);
+        py.detach(|| Inner::new(contracts, telemetry)).map(|inner| Self(Mutex::new(inner))).map_err(|error| refused(&error))
+    }
+
+    fn next_table(&self, py: Python<'_>) -> PyResult<Option<ArrowTable>> {
+        let batch = py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).next_batch());
+        Ok(batch.map_err(|error| refused(&error))?.map(|batch| ArrowTable::new(batch.schema(), vec![batch])))
+    }
+}
+
+/// The table of verdicts without rows.
+#[pyfunction]
+pub fn table_of_verdicts() -> PyResult<ArrowTable> {
+    Ok(ArrowTable::new(schema_of_verdicts().map_err(|error| refused(&error))?, Vec::new()))
+}
+
+fn stream(object: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
+    const NAME: &std::ffi::CStr = c"arrow_array_stream";
+    let capsule = object.call_method0("__arrow_c_stream__")?;
+    let capsule = capsule.cast::<PyCapsule>().map_err(|_| PyTypeError::new_err("__arrow_c_stream__ must give a capsule"))?;
+    let pointer = capsule.pointer_checked(Some(NAME))?.cast::<FFI_ArrowArrayStream>();
+    // SAFETY: by the protocol a capsule of this name holds an ArrowArrayStream, which is moved out of it: what stays in
+    // the capsule is marked as released. The GIL is held, so nobody else takes it meanwhile.
+    let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
+    RecordBatchStreamReader::try_new(stream).map_err(|error| refused(&error))
+}
+
+fn refused(error: &ArrowError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
