@@ -448,3 +448,24 @@ def test_an_array_that_other_processes_hold_part_of_is_marked_absent(tmp_path):
         assert process.returncode == 0, errors
         assert "leaf 'w' is not in the bundle (other processes hold part of it)" in out
         assert "True (1, 3)" in out
+
+
+@pytest.mark.parametrize("name", ["state.safetensors", "structure.json"])
+def test_a_tree_that_changed_after_the_bundle_was_read_is_refused(held, name):
+    bundle = read_bundle(held.bundle)
+    data = (held.bundle / name).read_bytes()
+    changed = bytearray(data)
+    # Of the same form: a bit of a parameter, or another kind of type.
+    if name.endswith("json"):
+        changed = bytearray(data.replace(b'"weak_type": false', b'"weak_type": true ', 1))
+    else:
+        changed[-1] ^= 1
+    (held.bundle / name).write_bytes(changed)
+    reseal(held.bundle)
+    with pytest.raises(ContractError, match=f"{name}: it is not what manifest.json lists"):
+        bundle.state()
+    (held.bundle / name).write_bytes(data)
+    assert jax.tree.leaves(bundle.state())
+    (held.bundle / name).unlink()
+    with pytest.raises(ContractError, match=f"{name}: is not there"):
+        bundle.state()

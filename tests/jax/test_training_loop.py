@@ -265,6 +265,18 @@ def test_the_contract_follows_the_step(go, contract):
     assert asked == [(index, index, 1.0) for index in range(GOOD + 1)]
 
 
+@pytest.mark.parametrize("every", [1, 4])
+def test_a_contract_of_another_step_is_refused(go, contract, every):
+    step, state, batches = training()
+    with pytest.raises(StepRefused, match=r"step 2 was refused: .*gave a contract of step 3 for step 2") as caught:
+        go(step, state, batches, every=every, contract=lambda step, *_: replace(contract, step_id=step + (step == 2)))
+    assert (caught.value.pointer, caught.value.bound) == ("/step_id", "2")
+    bundle = caught.value.result.bundle
+    assert (verify_bundle(bundle), read_bundle(bundle).contract) == ((), None)
+    with pytest.raises(StepRefused, match="gave a dict for step 0, not a TrainingIncidentContract"):
+        go(step, state, batches, contract=lambda *_: {"step_id": 0})
+
+
 def test_on_step_sees_the_good_steps_in_order(go):
     seen = []
     step, state, batches = training()

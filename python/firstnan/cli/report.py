@@ -40,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
             history=bundle.history,
             reproduced=bundle.incident.reproduced,
             observations=bundle.observations,
+            shards=bundle.shards,
         ).encode("utf-8")
     except ContractError as error:
         raise Refused(error, arguments.bundle) from None

@@ -7,7 +7,7 @@ first, and its report.json with the fresh verdict. Where a symptom first shows i
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from firstnan.triage import triage_training_incident
 
 if TYPE_CHECKING:
     from firstnan.jax.bundle import Bundle
+    from firstnan.jax.reductions import ShardsSeen
     from firstnan.jax.tally import LeafCount
 
 SHOWN_LEAVES = 40
@@ -55,6 +56,7 @@ def document(incident: Incident, report: IncidentReport) -> dict[str, Any]:
         "report_json_equals_verdict": None if bundle is None else incident.told == report,
         "reproduced": None if bundle is None else bundle.incident.reproduced,
         "observations": None if bundle is None or bundle.observations is None else asdict(bundle.observations),
+        "shards": None if bundle is None or bundle.shards is None else bundle.shards.to_json(),
         "statement": CAUSE,
     }
 
@@ -86,6 +88,8 @@ def show(incident: Incident, report: IncidentReport) -> None:
             show_leaves(stage, leaves_of(incident.bundle, stage))
         if incident.bundle.observations is not None:
             show_observations(incident.bundle.observations.observations)
+        if incident.bundle.shards is not None:
+            show_shards(incident.bundle.shards)
     say()
     say(CAUSE)
 
@@ -133,6 +137,27 @@ def show_observations(observations: Sequence[IncidentObservation]) -> None:
     say_table(["observation", "about", "leaf", "elements"], list(map(observation_row, shown)), numbers={"elements"})
     if len(observations) > SHOWN_LEAVES:
         say(f"and {count(len(observations) - SHOWN_LEAVES)} more: --json has all of them")
+
+
+def show_shards(shards: ShardsSeen) -> None:
+    """The devices that were not finite before a reduction."""
+    say()
+    say(f"before the reduction: {count(shards.bad)} of {count(shards.seen)} shards seen held non-finite elements")
+    rows = [
+        [str(one.device), place_in_mesh(one.coordinates), leaf.stage, leaf.path or ".", count(leaf.nonfinite)]
+        for one in shards.listed
+        for leaf in one.leaves
+    ]
+    if rows:
+        say()
+        columns = ["device", "place in the mesh", "stage", "leaf", "non-finite"]
+        say_table(columns, rows[:SHOWN_LEAVES], numbers={"device", "non-finite"})
+    if len(rows) > SHOWN_LEAVES:
+        say(f"and {count(len(rows) - SHOWN_LEAVES)} more: --json has all that the bundle lists")
+
+
+def place_in_mesh(coordinates: Mapping[str, int]) -> str:
+    return ", ".join(f"{axis} {index}" for axis, index in coordinates.items()) or "-"
 
 
 def observation_row(observed: IncidentObservation) -> list[str]:

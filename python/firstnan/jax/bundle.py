@@ -3,6 +3,7 @@
     contract.json evidence.json report.json   canonical bytes of the records
     policy.json observations.json             what was declared as expected (where it was); what stands beside the verdict
     excluded.json                             what the policy took out of the triage
+    shards.json                               the devices whose shards were bad before a reduction (where the step tells)
     counts.json                               every leaf's counts, at every stage that was measured
     incident.json                             which step, which batch, whether a replay gave the same counts
     history.json                              the largest magnitudes of the last steps
@@ -18,7 +19,7 @@ stands in incident.json. Reading and verifying need no jax; `Bundle.state` and `
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
@@ -39,14 +40,19 @@ from firstnan.jax.manifest import (
     FORMAT,
     MANIFEST,
     Difference,
+    Listed,
     json_bytes,
+    listed_files,
+    open_listed,
     open_regular,
-    read_json,
+    parse_json,
+    read_listed,
     verify_folder,
     write_folder,
 )
 from firstnan.jax.missing import needs_jax
 from firstnan.jax.policy import Exclusion
+from firstnan.jax.reductions import ShardsSeen
 from firstnan.jax.savedform import SavedTreeMismatch, check_saved_tree
 from firstnan.jax.tally import Tally
 from firstnan.jax.tensorheader import read_header
@@ -141,12 +147,15 @@ class Bundle:
     policy: NonfinitePolicy | None
     excluded: tuple[Exclusion, ...]
     observations: IncidentObservations | None
+    shards: ShardsSeen | None
+    files: Mapping[str, Listed]
 
     def state(self, *, like: Any = None, import_types: bool = False) -> Any:
         """The last good state, before the bad step; see `firstnan.jax.structure.unpack` for the arguments.
 
         Raises:
-            ContractError: structure.json or state.safetensors is damaged, or needs `like`; names the field.
+            ContractError: structure.json or state.safetensors changed since the bundle was read, is damaged, or needs
+                `like`; names the field.
         """
         return self._tree("state", like, import_types)
 
@@ -157,13 +166,15 @@ class Bundle:
     def _tree(self, name: str, like: Any, import_types: bool) -> Any:
         with needs_jax(f"the {name} of a bundle"):
             from firstnan.jax.structure import unpack
-            from firstnan.jax.tensorfile import read_tensors
+            from firstnan.jax.tensorfile import tensors_in
 
-        structure = _part(self.path, "structure", _both_trees)[name]
+        structure = _part(self.path, self.files, "structure", _both_trees)[name]
+        file = f"{name}.safetensors"
         try:
-            tensors = read_tensors(self.path / f"{name}.safetensors")
+            with open_listed(self.path, file, self.files) as opened:
+                tensors = tensors_in(opened, file)
         except FileNotFoundError:
-            raise _BadFile(f"{name}.safetensors", "is not there") from None
+            raise _BadFile(file, "is not there") from None
         return unpack(structure, tensors, like=like, import_types=import_types, place=f"structure.json: /{name}")
 
 
@@ -181,6 +192,7 @@ def write_incident_bundle(
     policy: NonfinitePolicy | None = None,
     excluded: Sequence[Exclusion] = (),
     observations: IncidentObservations | None = None,
+    shards: ShardsSeen | None = None,
     numbered: bool = False,
 ) -> Path:
     """Writes a bundle, whole or not at all, and returns its folder.
@@ -220,7 +232,7 @@ def write_incident_bundle(
         "history": [step.to_json() for step in history],
         "environment": describe_environment(),
         "structure": {"state": state_structure, "batch": batch_structure},
-    }
+    } | ({} if shards is None else {"shards": shards.to_json()})
     for name, value in parts.items():
         try:
             files[f"{name}.json"] = json_bytes(value)
@@ -292,7 +304,7 @@ def verify_bundle(folder: Path | str) -> tuple[Difference, ...]:
     try:
         bundle = _load(folder)
         for name in ("state", "batch"):
-            _check_tree(folder, name)
+            _check_tree(folder, bundle.files, name)
     except _BadFile as error:
         return (Difference(error.file, error.what),)
     except OSError:
@@ -301,7 +313,7 @@ def verify_bundle(folder: Path | str) -> tuple[Difference, ...]:
     return disagreements(bundle)
 
 
-def _check_tree(folder: Path, name: str) -> None:
+def _check_tree(folder: Path, files: Mapping[str, Listed], name: str) -> None:
     """Whether structure.json and the tensors of a tree are of the right form, and fit each other."""
     file = f"{name}.safetensors"
     try:
@@ -309,7 +321,7 @@ def _check_tree(folder: Path, name: str) -> None:
             header = read_header(tensors, os.fstat(tensors.fileno()).st_size, file)
     except ContractError as error:
         raise _BadFile(file, str(error)) from None
-    structure = _part(folder, "structure", _both_trees)[name]
+    structure = _part(folder, files, "structure", _both_trees)[name]
     try:
         check_saved_tree(structure, {key: (x.dtype, x.shape) for key, x in header.items()}, f"structure.json: /{name}")
     except SavedTreeMismatch as error:
@@ -332,25 +344,28 @@ class _BadFile(ContractError):
 
 
 def _load(folder: Path) -> Bundle:
+    files = listed_files(folder)
     return Bundle(
         path=folder,
-        incident=_part(folder, "incident", Incident.from_json),
-        contract=_record(folder, "contract", TrainingIncidentContract),
-        evidence=_record(folder, "evidence", TrainingRunEvidence),
-        report=_record(folder, "report", IncidentReport),
-        counts=_part(folder, "counts", Tally.from_json),
-        history=_part(folder, "history", lambda steps: tuple(map(StepSummary.from_json, _exactly(list, steps)))),
-        environment=_part(folder, "environment", lambda value: _exactly(dict, value)),
-        policy=_record(folder, "policy", NonfinitePolicy),
-        excluded=_part(folder, "excluded", lambda found: tuple(map(Exclusion.from_json, _exactly(list, found)))),
-        observations=_record(folder, "observations", IncidentObservations),
+        incident=_part(folder, files, "incident", Incident.from_json),
+        contract=_record(folder, files, "contract", TrainingIncidentContract),
+        evidence=_record(folder, files, "evidence", TrainingRunEvidence),
+        report=_record(folder, files, "report", IncidentReport),
+        counts=_part(folder, files, "counts", Tally.from_json),
+        history=_part(folder, files, "history", lambda steps: tuple(map(StepSummary.from_json, _exactly(list, steps)))),
+        environment=_part(folder, files, "environment", lambda value: _exactly(dict, value)),
+        policy=_record(folder, files, "policy", NonfinitePolicy),
+        excluded=_part(folder, files, "excluded", lambda found: tuple(map(Exclusion.from_json, _exactly(list, found)))),
+        observations=_record(folder, files, "observations", IncidentObservations),
+        shards=_part(folder, files, "shards", ShardsSeen.from_json) if "shards.json" in files else None,
+        files=files,
     )
 
 
-def _part(folder: Path, name: str, parse: Callable[[Any], Part]) -> Part:
+def _part(folder: Path, files: Mapping[str, Listed], name: str, parse: Callable[[Any], Part]) -> Part:
     file = f"{name}.json"
     try:
-        return parse(read_json(folder / file))
+        return parse(parse_json(read_listed(folder, file, files)))
     except FileNotFoundError:
         raise _BadFile(file, "is not there") from None
     except ContractError as error:
@@ -363,15 +378,16 @@ def _exactly(kind: type[Part], value: Any) -> Part:
     return value
 
 
-def _record(folder: Path, name: str, kind: type[Record]) -> Record | None:
-    path = folder / f"{name}.json"
-    try:
-        with open_regular(path) as file:
-            record = decode(_KINDS[name], file.read())
-    except FileNotFoundError:
+def _record(folder: Path, files: Mapping[str, Listed], name: str, kind: type[Record]) -> Record | None:
+    file = f"{name}.json"
+    if file not in files:
         return None
+    try:
+        record = decode(_KINDS[name], read_listed(folder, file, files))
+    except FileNotFoundError:
+        raise _BadFile(file, "is not there") from None
     except ContractError as error:
-        raise _BadFile(path.name, str(error)) from None
+        raise _BadFile(file, str(error)) from None
     return _exactly(kind, record)
 
 

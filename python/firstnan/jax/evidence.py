@@ -14,7 +14,7 @@ from firstnan import (
     TrainingRunEvidence,
     canonical_evidence,
 )
-from firstnan.jax.policy import Triaged, apply_policy, checked_policy
+from firstnan.jax.policy import Triaged, apply_policy, check_missing_counted, checked_policy
 from firstnan.jax.tally import StageTotal, Tally
 
 if TYPE_CHECKING:
@@ -62,9 +62,11 @@ def capture(
 
     Raises:
         ContractError: a stage up to the first non-finite one was not measured or has no element; a count is beyond the
-            contract's bounds (nothing is ever cut down to fit).
+            contract's bounds (nothing is ever cut down to fit); the policy calls integers missing that were not counted.
     """
-    triaged = apply_policy(counts if isinstance(counts, Tally) else counts.to_host(), checked_policy(policy))
+    measured = counts if isinstance(counts, Tally) else counts.to_host()
+    check_missing_counted(measured, checked_policy(policy))
+    triaged = apply_policy(measured, policy)
     tally = triaged.tally
     contract_content_id = contract.content_id
     if evidence_id is None:

@@ -13,6 +13,7 @@ from firstnan import IncidentObservations, NonfinitePolicy
 from firstnan.jax.bundle import Incident, write_incident_bundle, write_local_record
 from firstnan.jax.history import StepSummary
 from firstnan.jax.peers import Peers
+from firstnan.jax.reductions import ShardsSeen
 from firstnan.jax.verdict import Verdict
 
 
@@ -42,6 +43,7 @@ class IncidentWriter:
         batch: Any,
         history: tuple[StepSummary, ...],
         observations: IncidentObservations | None,
+        shards: ShardsSeen | None,
         local: Path | None,
     ) -> Path | None:
         """The bundle's folder. Alone, it replaces the `local` record, all of which it holds."""
@@ -60,6 +62,7 @@ class IncidentWriter:
                 policy=self.policy,
                 excluded=bad.triaged.excluded,
                 observations=observations,
+                shards=shards,
                 numbered=True,
             ),
         )

@@ -9,7 +9,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from firstnan import IncidentObservations, NonfinitePolicy, TrainingIncidentContract
+from firstnan import IncidentObservation, IncidentObservations, NonfinitePolicy, TrainingIncidentContract
 from firstnan.arguments import checked_integer
 from firstnan.jax.bundle import Incident
 from firstnan.jax.history import StepSummary
@@ -22,6 +22,7 @@ from firstnan.jax.replay import Replayer, same_counts
 from firstnan.jax.result import RunResult, StepRefused, step_refused
 from firstnan.jax.rollback import Lender, is_alive, own_host_arrays
 from firstnan.jax.settings import MAX_STEP, OnStep, Settings, Step, changed_settings, check_start, checked_settings
+from firstnan.jax.shards import around_reduction
 from firstnan.jax.skips import changed_in_a_skip, observe_skip
 from firstnan.jax.verdict import ContractOf, TakenStep, Verdict, judge
 
@@ -47,9 +48,9 @@ def run(
     Args:
         step: `step(state, batch)` gives `(new_state, counts)` or `(new_state, counts, aux)`, where `counts` comes from
             `count_stages` and `aux` is a dict; its scalars go into the history, and `loss_scale` there is the scale
-            that this step used; a true `skipped` says that the step applied no update. It must be a function of its
-            arguments alone: it is run again to rebuild a state, and once more on the bad batch to see whether the
-            counts come out the same.
+            that this step used; a true `skipped` says that the step applied no update; `before_reduction` holds counts
+            of each shard (see `firstnan.jax.reductions`). It must be a function of its arguments alone: it is run again
+            to rebuild a state, and once more on the bad batch to see whether the counts come out the same.
         state: any pytree. A step that donates what it is given is noticed and lent copies, so this one stays valid.
         batches: pytrees. With `every` above 1 numpy arrays in them are copied.
         contract: a template, whose step_id, batch_id (its own, `-`, and the index) and loss_scale are replaced at each
@@ -240,7 +241,8 @@ class _Loop:
         again = self.replayer.run_again(self.state, bad_step)
         reproduced = same and again is not None and same_counts(again[1], bad_step.counts)
         around = Surroundings(bad_step.batch, self.state, start, again[0] if again else None, reproduced)
-        observations = self.observe(bad, around)
+        shards, of_shards = around_reduction(bad_step.aux, bad.tally)
+        observations = self.observe(bad, around, of_shards)
         place = self.place_after(reached, verdicts)
         incident = Incident(
             step_id=bad_step.step_id,
@@ -263,6 +265,7 @@ class _Loop:
             bad_batch=bad_step.batch_index,
             counts=bad.tally,
             observations=observations,
+            shards=shards,
             bundle=self.writer.write_bundle(
                 incident,
                 bad,
@@ -270,6 +273,7 @@ class _Loop:
                 batch=bad_step.batch,
                 history=place.history,
                 observations=observations,
+                shards=shards,
                 local=local,
             ),
             reproduced=reproduced,
@@ -289,7 +293,9 @@ class _Loop:
             after = again[0]
         return not changed_in_a_skip(before, after, self.settings.policy)
 
-    def observe(self, bad: Verdict, around: Surroundings) -> IncidentObservations | None:
+    def observe(
+        self, bad: Verdict, around: Surroundings, of_shards: list[IncidentObservation]
+    ) -> IncidentObservations | None:
         """What stands beside the verdict; None where there is no evidence for it to stand beside."""
         if bad.contract is None or bad.evidence is None:
             return None
@@ -302,7 +308,7 @@ class _Loop:
             policy_digest=bad.triaged.policy_digest,
             excluded=bad.triaged.excluded,
             consecutive_skips=bad.skips,
-            others=observe_skip(around, bad.skips, self.settings.policy),
+            others=[*of_shards, *observe_skip(around, bad.skips, self.settings.policy)],
         )
 
     def result(self, place: _Place, untaken: list[TakenStep], *, stopped: bool = False) -> RunResult:

@@ -12,7 +12,8 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
 
@@ -95,6 +96,23 @@ def verify_folder(folder: Path) -> tuple[Difference, ...]:
     return tuple(sorted(found))
 
 
+class Listed(NamedTuple):
+    """A file as a manifest lists it."""
+
+    sha256: str
+    size: int
+
+
+def listed_files(folder: Path) -> dict[str, Listed]:
+    """The files of a folder's manifest, by name.
+
+    Raises:
+        ContractError: the manifest is not one.
+        OSError: it cannot be read.
+    """
+    return _listed_files(read_json(folder / MANIFEST))
+
+
 def read_json(path: Path) -> Any:
     """A JSON file, strictly: UTF-8, no duplicate name, no NaN or Infinity, bounded depth and size.
 
@@ -103,11 +121,41 @@ def read_json(path: Path) -> Any:
         OSError: it cannot be read.
     """
     with open_regular(path) as file:
-        # The size first: a read of so many bytes would set them aside for the smallest file.
-        data = b"" if (size := os.fstat(file.fileno()).st_size) > _MAX_JSON_BYTES else file.read(size)
-    if size > _MAX_JSON_BYTES:
-        raise ContractError(f"it is larger than {_MAX_JSON_BYTES} bytes")
+        data = _bounded(file)
     return parse_json(data)
+
+
+def read_listed(folder: Path, name: str, files: Mapping[str, Listed]) -> bytes:
+    """A small file's bytes, which are those that its manifest lists.
+
+    Raises:
+        ContractError: they are not, or it is no regular file, or too large.
+        OSError: it cannot be read.
+    """
+    with open_listed(folder, name, files) as file:
+        return _bounded(file)
+
+
+@contextmanager
+def open_listed(folder: Path, name: str, files: Mapping[str, Listed]) -> Iterator[BinaryIO]:
+    """A file to be read from its beginning to its end; what was read is then compared with what its manifest lists.
+
+    Raises:
+        ContractError: it is something else, at the end of the block; or it is no regular file.
+        OSError: it cannot be read.
+    """
+    with open_regular(folder / name) as file:
+        digesting = _DigestingReader(file)
+        yield cast("BinaryIO", digesting)
+        if Listed(digesting.digest.hexdigest(), digesting.size) != files.get(name):
+            raise ContractError(f"{name}: it is not what {MANIFEST} lists, so it changed since the bundle was read")
+
+
+def _bounded(file: BinaryIO) -> bytes:
+    # The size first: a read of so many bytes would set them aside for the smallest file.
+    if (size := os.fstat(file.fileno()).st_size) > _MAX_JSON_BYTES:
+        raise ContractError(f"it is larger than {_MAX_JSON_BYTES} bytes")
+    return file.read(size)
 
 
 def parse_json(data: bytes) -> Any:
@@ -170,7 +218,7 @@ def json_bytes(value: Any) -> bytes:
     return data
 
 
-def _listed_files(manifest: Any) -> dict[str, tuple[str, int]]:
+def _listed_files(manifest: Any) -> dict[str, Listed]:
     files = manifest.get("files") if isinstance(manifest, dict) and manifest.get("format") == FORMAT else None
     if not isinstance(files, dict):
         raise ContractError(f"{MANIFEST} is not one of format {FORMAT}")
@@ -182,7 +230,7 @@ def _listed_files(manifest: Any) -> dict[str, tuple[str, int]]:
         digest, size = entry.get("sha256"), entry.get("size")
         if not isinstance(digest, str) or type(size) is not int:
             raise ContractError(f"{MANIFEST} lists a file without its digest and size")
-        listed[name] = (digest, size)
+        listed[name] = Listed(digest, size)
     return listed
 
 
@@ -199,6 +247,28 @@ class _Digesting(io.RawIOBase):
         self.digest.update(data)
         self.size += memoryview(data).nbytes
         return self.file.write(data)
+
+
+class _DigestingReader:
+    """Reads a file in order while hashing."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.digest, self.size = file, hashlib.sha256(), 0
+
+    def fileno(self) -> int:
+        return self.file.fileno()
+
+    def read(self, size: int) -> bytes:
+        data = self.file.read(size)
+        self.digest.update(data)
+        self.size += len(data)
+        return data
+
+    def readinto(self, buffer: bytearray) -> int:
+        count = cast("io.BufferedReader", self.file).readinto(buffer)
+        self.digest.update(memoryview(buffer)[:count])
+        self.size += count
+        return count
 
 
 def _write_file(path: Path, content: bytes | Callable[[BinaryIO], None]) -> dict[str, Any]:

@@ -78,10 +78,9 @@ def observe(
     found = [*others, *_entered(around, before, policy), *_reached(around, before, policy), *_replayed(around)]
     if gradients_are_zero(tally):
         found.append(observation(ObservationWord.GRADIENTS_ZERO, stage="backward"))
-    found += [
-        observation(ObservationWord.EXCLUDED_BY_POLICY, stage=out.stage, path=out.path, elements=out.elements)
-        for out in excluded
-    ]
+    for out in excluded:
+        taken_out = (ObservationWord.EXCLUDED_BY_POLICY, out.nonfinite), (ObservationWord.MISSING_ELEMENTS, out.missing)
+        found += [observation(word, stage=out.stage, path=out.path, elements=n) for word, n in taken_out if n]
     found.sort(key=lambda one: _ORDER[one.word])
     return IncidentObservations(
         contract_content_id=contract.content_id,

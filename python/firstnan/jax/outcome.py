@@ -29,6 +29,11 @@ def step_outcome(outcome: Any, step_id: int) -> tuple[Any, StageCounts, Mapping[
         raise TypeError(f"step {step_id} must return its aux as a dict whose names are text")
     if aux.get("loss_scale") is not None and not _is_number(aux["loss_scale"]):
         raise TypeError(f"step {step_id} must return the loss_scale in its aux as one real number")
+    for name, axes in (("before_reduction", 3), ("after_reduction", 2)):
+        told = aux.get(name)
+        if told is not None and not (isinstance(told, StageCounts) and np.ndim(told.data) == axes):
+            form = "counts of each shard from count_shards" if axes == 3 else "counts from count_stages"
+            raise TypeError(f"step {step_id} must return the {name} in its aux as {form}")
     return state, counts, aux
 
 

@@ -2,6 +2,7 @@
 
 A policy takes elements out of what is triaged, and never silently: each exclusion is kept with its leaf and its counts,
 stands in the bundle, and is part of the evidence's identity (through `tensor_set_id`, which names what was triaged).
+Elements that equal an integer which means missing are counted where the leaf is, by `count_stages(policy=…)`.
 """
 
 from __future__ import annotations
@@ -11,34 +12,41 @@ from typing import Any
 
 from firstnan import ContractError, LeafRole, NonfinitePolicy, contract_digest
 from firstnan.jax.fields import checked_fields
+from firstnan.jax.formats import INTEGERS
 from firstnan.jax.tally import LeafCount, Tally
 
-_FIELDS = {
+_FIELDS: dict[str, tuple[type, ...]] = {
     "stage": (str,),
     "path": (str,),
     "nan": (int,),
     "positive_infinity": (int,),
     "negative_infinity": (int,),
 }
+_MISSING_FIELDS: dict[str, tuple[type, ...]] = {"missing": (int,)}
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """Non-finite elements of one leaf that a policy calls intended: counted, and not triaged."""
+    """Elements of one leaf that a policy calls intended, non-finite or `missing`: counted, and not triaged."""
 
     stage: str
     path: str
     nan: int
     positive_infinity: int
     negative_infinity: int
+    missing: int = 0
+
+    @property
+    def nonfinite(self) -> int:
+        return self.nan + self.positive_infinity + self.negative_infinity
 
     @property
     def elements(self) -> int:
-        return self.nan + self.positive_infinity + self.negative_infinity
+        return self.nonfinite + self.missing
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object of the fields."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """A JSON object of the fields; what is missing is told where there is some."""
+        return {name: getattr(self, name) for name in _FIELDS} | ({"missing": self.missing} if self.missing else {})
 
     @classmethod
     def from_json(cls, value: Any) -> Exclusion:
@@ -47,7 +55,8 @@ class Exclusion:
         Raises:
             ContractError: the object is of another form.
         """
-        return cls(**checked_fields(value, _FIELDS))
+        missing = isinstance(value, dict) and "missing" in value
+        return cls(**checked_fields(value, _FIELDS | _MISSING_FIELDS if missing else _FIELDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +69,10 @@ class Triaged:
 
 
 def apply_policy(tally: Tally, policy: NonfinitePolicy | None) -> Triaged:
-    """Takes the intended non-finite elements out of the counts of the leaves that the policy names.
+    """Takes the intended non-finite elements and the missing ones out of the counts of the leaves that the policy names.
 
     An excluded element is no longer checked, so that checked stays finite plus non-finite. A kind of a leaf that no
-    entry names stays as it was counted.
+    entry names stays as it was counted. What is missing is taken out where it was counted (`check_missing_counted`).
 
     Args:
         tally: every leaf's counts, as measured.
@@ -82,6 +91,7 @@ def apply_policy(tally: Tally, policy: NonfinitePolicy | None) -> Triaged:
                 nan=leaf.nan - out.nan,
                 positive_infinity=leaf.positive_infinity - out.positive_infinity,
                 negative_infinity=leaf.negative_infinity - out.negative_infinity,
+                missing=leaf.missing - out.missing,
             )
         leaves.append(leaf)
     return Triaged(Tally(tuple(leaves), tally.stages), tuple(excluded), contract_digest(policy))
@@ -117,6 +127,18 @@ def matches(pattern: str, path: str) -> bool:
     return len(path) - at >= len(rest[-1]) and path.endswith(rest[-1])
 
 
+def missing_values(policy: NonfinitePolicy | None, stage: str, path: str, dtype: str) -> tuple[int, ...]:
+    """The integers that a policy calls missing in a leaf, ascending; none in a leaf that is not of integers."""
+    if policy is None or not holds_integers(dtype):
+        return ()
+    return tuple(sorted({entry.value for entry in policy.missing if entry.stage == stage and matches(entry.path, path)}))
+
+
+def holds_integers(dtype: str) -> bool:
+    """Whether a leaf of this dtype can hold an integer that means missing; a boolean cannot."""
+    return dtype in INTEGERS and dtype != "bool"
+
+
 def _intended(leaf: LeafCount, policy: NonfinitePolicy) -> Exclusion:
     named = [entry for entry in policy.expected if entry.stage == leaf.stage and matches(entry.path, leaf.path)]
     return Exclusion(
@@ -125,17 +147,36 @@ def _intended(leaf: LeafCount, policy: NonfinitePolicy) -> Exclusion:
         leaf.nan if any(entry.nan for entry in named) else 0,
         leaf.positive_infinity if any(entry.positive_infinity for entry in named) else 0,
         leaf.negative_infinity if any(entry.negative_infinity for entry in named) else 0,
+        leaf.missing if leaf.missing_values == missing_values(policy, leaf.stage, leaf.path, leaf.dtype) else 0,
     )
+
+
+def check_missing_counted(tally: Tally, policy: NonfinitePolicy | None) -> None:
+    """Refuses counts that were made without the integers that the policy calls missing, or with others.
+
+    Raises:
+        ContractError: they were; the leaf is named.
+    """
+    for leaf in tally.leaves:
+        wanted = missing_values(policy, leaf.stage, leaf.path, leaf.dtype)
+        if wanted and wanted != leaf.missing_values:
+            raise ContractError(
+                f"the policy calls {[*wanted]} missing in the {leaf.stage} leaf {leaf.path!r}, and "
+                f"{[*leaf.missing_values] or 'nothing'} was counted there as missing: give count_stages this policy"
+            )
 
 
 def unused_entries(policy: NonfinitePolicy, tally: Tally) -> tuple[str, ...]:
     """The paths of entries that name no leaf of a measured stage; a misspelt path hides nothing, so it is told."""
-    entries = [(entry.stage, entry.path) for entry in policy.expected]
-    entries += [(entry.stage, entry.path) for entry in policy.missing]
+    entries = [(entry.stage, entry.path, False) for entry in policy.expected]
+    entries += [(entry.stage, entry.path, True) for entry in policy.missing]
+
+    def named(stage: str, path: str, integers: bool) -> bool:
+        leaves = (leaf for leaf in tally.leaves if leaf.stage == stage and matches(path, leaf.path))
+        return any(not integers or holds_integers(leaf.dtype) for leaf in leaves)
+
     return tuple(
-        f"{stage}: {path}"
-        for stage, path in entries
-        if stage in tally.stages and not any(leaf.stage == stage and matches(path, leaf.path) for leaf in tally.leaves)
+        f"{stage}: {path}" for stage, path, integers in entries if stage in tally.stages and not named(stage, path, integers)
     )
 
 

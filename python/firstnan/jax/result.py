@@ -10,6 +10,7 @@ from typing import Any
 
 from firstnan import STAGES, ContractError, IncidentObservations, IncidentReport, TrainingIncidentContract, TrainingRunEvidence
 from firstnan.jax.history import StepSummary
+from firstnan.jax.reductions import ShardsSeen
 from firstnan.jax.tally import Tally
 from firstnan.printable import printable
 
@@ -20,7 +21,7 @@ class RunResult:
 
     `steps` counts the steps taken into `state`; `next_step` is the id of the one it is about to take. `report`,
     `evidence` and `contract` are of the last step triaged: the held one, if `held`. `bad_step`, `bad_batch` (its
-    index), `counts`, `observations`, `bundle` and `reproduced` (see `Incident`) are of the held or refused step, else
+    index), `counts`, `observations`, `shards`, `bundle` and `reproduced` (see `Incident`) are of the held or refused step, else
     None. Where several processes train together `held` says that one of them held, and `held_by` which: then `report`
     is this process's own, and may have found nothing.
     """
@@ -38,6 +39,7 @@ class RunResult:
     bad_batch: int | None = None
     counts: Tally | None = None
     observations: IncidentObservations | None = None
+    shards: ShardsSeen | None = None
     bundle: Path | None = None
     reproduced: bool | None = None
     held_by: tuple[int, ...] = ()

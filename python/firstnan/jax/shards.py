@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -10,8 +11,9 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from firstnan import STAGES
+from firstnan import STAGES, IncidentObservation, NonfinitePolicy
 from firstnan.jax.counts import StageCounts, count_stages
+from firstnan.jax.reductions import ShardsSeen, observe_reduction, shards_seen
 from firstnan.jax.tally import Tally
 
 
@@ -36,13 +38,16 @@ class BeforeReduction:
     shards: tuple[Shard, ...]
 
 
-def count_shards(*, mesh: Mesh, specs: PartitionSpec | Mapping[str, Any], **stages: Any) -> StageCounts:
+def count_shards(
+    *, mesh: Mesh, specs: PartitionSpec | Mapping[str, Any], policy: NonfinitePolicy | None = None, **stages: Any
+) -> StageCounts:
     """`count_stages` of each shard by itself, for use inside `jit`. No value leaves its device, only counts do.
 
     Args:
         mesh: whose devices hold the shards.
         specs: how the leaves lie on the mesh: one PartitionSpec for all, or for each stage given a PartitionSpec or a
             pytree of them that is a prefix of the stage's. What lies otherwise is moved there first.
+        policy: as `count_stages` takes it.
         stages: as `count_stages` takes them.
 
     Returns:
@@ -66,7 +71,7 @@ def count_shards(*, mesh: Mesh, specs: PartitionSpec | Mapping[str, Any], **stag
         laid = {name: specs[name] for name in given}
 
     def local(trees: dict[str, Any]) -> StageCounts:
-        return stacked_shard(count_stages(**trees))
+        return stacked_shard(count_stages(**trees, policy=policy))
 
     every = PartitionSpec(tuple(mesh.axis_names))  # type: ignore[no-untyped-call]
     counted: StageCounts = jax.shard_map(local, mesh=mesh, in_specs=(laid,), out_specs=every)(given)
@@ -92,6 +97,28 @@ def each_shard(counts: StageCounts, mesh: Mesh) -> tuple[Shard, ...]:
         Shard(device.id, _coordinates(mesh, place), one.to_host())
         for place, (device, one) in enumerate(zip(mesh.devices.flat, counts.unstack(), strict=True))
     )
+
+
+def seen_shards(counts: StageCounts) -> tuple[tuple[Shard, ...], int]:
+    """The shards whose counts this process holds, and how many there are: of counts as they left `jit`. Waits for the device.
+
+    Raises:
+        ValueError: the counts are not of one shard a device, still on these devices, nor copied whole to all of them.
+    """
+    data, sharding = counts.data, getattr(counts.data, "sharding", None)
+    mesh = sharding.mesh if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh) else None
+    if np.ndim(data) == 3 and mesh is not None and data.shape[0] == mesh.size and data.is_fully_replicated:
+        host = replace(counts, data=np.asarray(data.addressable_data(0)))
+        return each_shard(host, mesh), mesh.size
+    parts = [] if sharding is None or np.ndim(data) != 3 else data.addressable_shards
+    if not parts or any(part.data.shape[0] != 1 for part in parts):
+        raise ValueError("these are not the counts of one shard a device, as count_shards gives them inside jit")
+    places = {} if mesh is None else {device: _coordinates(mesh, n) for n, device in enumerate(mesh.devices.flat)}
+    seen = [
+        Shard(part.device.id, places.get(part.device, {}), replace(counts, data=np.asarray(part.data)[0]).to_host())
+        for part in sorted(parts, key=lambda part: part.index[0].start or 0)
+    ]
+    return tuple(seen), data.shape[0]
 
 
 def bad_shards(counts: StageCounts, mesh: Mesh) -> tuple[Shard, ...]:
@@ -131,6 +158,22 @@ def before_reduction(before: Sequence[Shard], after: Tally) -> BeforeReduction:
     if bad:
         return BeforeReduction("shard", bad)
     return BeforeReduction(None if after.first_nonfinite is None else "reduce", ())
+
+
+def around_reduction(aux: Mapping[str, Any], counts: Tally) -> tuple[ShardsSeen | None, list[IncidentObservation]]:
+    """What the aux of a step tells of its shards before a reduction, and what that supports; see `firstnan.jax.reductions`.
+
+    Counts that tell of no device are warned of and left out: the run is held already, and this only stands beside it.
+    """
+    if aux.get("before_reduction") is None:
+        return None, []
+    try:
+        shards, in_mesh = seen_shards(aux["before_reduction"])
+    except ValueError as error:
+        warnings.warn(f"before_reduction is left out: {error}", stacklevel=2)
+        return None, []
+    after = counts if (told := aux.get("after_reduction")) is None else told.to_host()
+    return shards_seen(shards, in_mesh), observe_reduction(shards, in_mesh, after)
 
 
 def _coordinates(mesh: Mesh, place: int) -> dict[str, int]:

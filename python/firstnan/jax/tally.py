@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from firstnan import STAGES, ContractError
 from firstnan.jax.fields import checked_fields
@@ -18,6 +18,8 @@ _LEAF_FIELDS = {
     "negative_infinity": (int,),
     "maximum_absolute_finite": (int, float, type(None)),
 }
+# Only where a policy names the leaf, so that counts without missing elements are written as they always were.
+_MISSING_FIELDS: Final = {"missing": (int,), "missing_values": (list,)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,8 @@ class LeafCount:
     """One leaf of one stage. `checked` elements are `finite` plus `nonfinite`.
 
     `maximum_absolute_finite` is a float for inexact leaves, 0.0 where no element is finite; an int for integer leaves;
-    None for those without a magnitude (typed keys, float0).
+    None for those without a magnitude (typed keys, float0). `missing` of the elements are one of `missing_values`, the
+    integers that a policy calls missing in this leaf, ascending; they are among the checked.
     """
 
     stage: str
@@ -36,6 +39,8 @@ class LeafCount:
     positive_infinity: int
     negative_infinity: int
     maximum_absolute_finite: int | float | None
+    missing: int = 0
+    missing_values: tuple[int, ...] = ()
 
     @property
     def nonfinite(self) -> int:
@@ -46,8 +51,9 @@ class LeafCount:
         return self.checked - self.nonfinite
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object of the fields; every number in it is finite."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """A JSON object of the fields; every number in it is finite. What is missing is told where it was counted."""
+        told = {name: getattr(self, name) for name in _LEAF_FIELDS}
+        return told | {"missing": self.missing, "missing_values": [*self.missing_values]} if self.missing_values else told
 
     @classmethod
     def from_json(cls, value: Any) -> LeafCount:
@@ -56,7 +62,16 @@ class LeafCount:
         Raises:
             ContractError: the object is of another form.
         """
-        return cls(**checked_fields(value, _LEAF_FIELDS))
+        counted = isinstance(value, dict) and "missing_values" in value
+        fields = checked_fields(value, _LEAF_FIELDS | _MISSING_FIELDS if counted else _LEAF_FIELDS)
+        if not counted:
+            return cls(**fields)
+        values = fields["missing_values"]
+        if any(type(one) is not int for one in values) or not values or values != sorted(set(values)):
+            raise ContractError("/missing_values must be integers, ascending")
+        if not fields["missing"] <= fields["checked"]:
+            raise ContractError("/missing must not be above /checked")
+        return cls(**fields | {"missing_values": tuple(values)})
 
 
 @dataclass(frozen=True, slots=True)

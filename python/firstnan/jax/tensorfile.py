@@ -6,10 +6,11 @@ stored as its raw bytes, U8 with one more axis; the caller keeps its true name.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
@@ -47,10 +48,15 @@ def read_tensors(path: Path) -> dict[str, Array]:
         OSError: it cannot be read.
     """
     with open_regular(path) as file:
-        tensors: dict[str, Array] = {}
-        for name, entry in read_header(file, os.fstat(file.fileno()).st_size, path.name).items():
-            buffer = bytearray(entry.end - entry.start)
-            if file.readinto(buffer) != len(buffer):
-                raise ContractError(f"{path.name}: the file was cut while it was read")
-            tensors[name] = np.frombuffer(buffer, numpy_dtype(DTYPE_OF[entry.dtype])).reshape(entry.shape)
+        return tensors_in(file, path.name)
+
+
+def tensors_in(file: BinaryIO, name: str) -> dict[str, Array]:
+    """Every tensor of an open file of that name, read from its beginning to its end; errors as of `read_tensors`."""
+    tensors: dict[str, Array] = {}
+    for tensor, entry in read_header(file, os.fstat(file.fileno()).st_size, name).items():
+        buffer = bytearray(entry.end - entry.start)
+        if cast("io.BufferedReader", file).readinto(buffer) != len(buffer):
+            raise ContractError(f"{name}: the file was cut while it was read")
+        tensors[tensor] = np.frombuffer(buffer, numpy_dtype(DTYPE_OF[entry.dtype])).reshape(entry.shape)
     return tensors

@@ -130,7 +130,19 @@ def _contract_for(
     taken: TakenStep, scale: float | None, contract: TrainingIncidentContract | ContractOf
 ) -> TrainingIncidentContract:
     if not isinstance(contract, TrainingIncidentContract):
-        return contract(taken.step_id, taken.batch_index, scale)
+        made = contract(taken.step_id, taken.batch_index, scale)
+        if not isinstance(made, TrainingIncidentContract):
+            raise ContractError(
+                f"the contract function gave a {type(made).__name__} for step {taken.step_id}, not a TrainingIncidentContract",
+                kind="type", layer="shape", bound="TrainingIncidentContract",
+            )
+        if made.step_id != taken.step_id:
+            # Evidence of another step than the one that is held would be found to disagree with its bundle.
+            raise ContractError(
+                f"the contract function gave a contract of step {made.step_id} for step {taken.step_id}",
+                kind="const", layer="rule", pointer="/step_id", bound=str(taken.step_id),
+            )
+        return made
     return replace(
         contract,
         step_id=taken.step_id,

@@ -29,6 +29,30 @@ class Leaf(Protocol):
     def maximum_absolute_finite(self) -> int | float | None: ...
 
 
+class BadShard(Protocol):
+    """A device of a mesh, its place along each axis by name, and its leaves with non-finite elements."""
+
+    @property
+    def device(self) -> int: ...
+    @property
+    def coordinates(self) -> Mapping[str, int]: ...
+    @property
+    def leaves(self) -> Sequence[Leaf]: ...
+
+
+class Shards(Protocol):
+    """The shards before a reduction, as `firstnan.jax.reductions.ShardsSeen`."""
+
+    @property
+    def in_mesh(self) -> int: ...
+    @property
+    def seen(self) -> int: ...
+    @property
+    def bad(self) -> int: ...
+    @property
+    def listed(self) -> Sequence[BadShard]: ...
+
+
 class Counts(Protocol):
     """The leaves of every stage that was measured, as `firstnan.jax.Tally`."""
 

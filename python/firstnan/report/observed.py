@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from xml.etree.ElementTree import Element
 
 from firstnan.records import IncidentObservation, IncidentObservations, ObservationWord
+from firstnan.report.measured import Shards
 from firstnan.report.parts import section, table
 
 MAX_ROWS = 200
@@ -37,6 +39,26 @@ def observed(observations: IncidentObservations) -> Element:
         about += f" The first {MAX_ROWS} are shown; observations.json has all."
     rows = [("", row(one)) for one in observations.observations[:MAX_ROWS]]
     return section("observed", "Beside the verdict", about, table(["observed", "about", "tensor", "#elements", "word"], rows))
+
+
+def of_shards(shards: Shards) -> Element:
+    """The devices whose shards were not finite before a reduction, a row for each leaf."""
+    about = f"Before the reduction {shards.bad:,} of the {shards.seen:,} shards seen here held non-finite elements"
+    about += f"; the mesh has {shards.in_mesh:,}." if shards.seen < shards.in_mesh else "."
+    rows = [
+        ("bad", [str(one.device), place_in_mesh(one.coordinates), leaf.stage, leaf.path or ".", f"{leaf.nonfinite:,}"])
+        for one in shards.listed
+        for leaf in one.leaves
+    ]
+    if len(rows) > MAX_ROWS or shards.bad > len(shards.listed):
+        about += f" The first {min(MAX_ROWS, len(rows))} rows are shown; shards.json has more."
+    tables = [table(["device", "place in the mesh", "stage", "tensor", "#non-finite"], rows[:MAX_ROWS])] if rows else []
+    return section("shards", "Before the reduction", about, *tables)
+
+
+def place_in_mesh(coordinates: Mapping[str, int]) -> str:
+    """A device's index along each axis of its mesh, such as `data 3, model 0`."""
+    return ", ".join(f"{axis} {index}" for axis, index in coordinates.items()) or "–"
 
 
 def row(one: IncidentObservation) -> list[str]:

@@ -17,8 +17,8 @@ from firstnan.records import (
 )
 from firstnan.report.chart import MAX_STEPS, magnitude_chart
 from firstnan.report.markup import Child, html_text, node, stylesheet
-from firstnan.report.measured import Counts, Leaf, Step
-from firstnan.report.observed import observed
+from firstnan.report.measured import Counts, Leaf, Shards, Step
+from firstnan.report.observed import observed, of_shards
 from firstnan.report.parts import command, facts, scrolling, section, table
 
 MAX_LEAVES = 200
@@ -51,6 +51,7 @@ def render(
     *,
     reproduced: bool | None = None,
     observations: IncidentObservations | None = None,
+    shards: Shards | None = None,
 ) -> str:
     """The page as text. It depends on the arguments alone: no clock, no file of the machine, no network.
 
@@ -62,6 +63,7 @@ def render(
         history: the last steps, this one at the end.
         reproduced: whether running the step again gave the same counts; None where it was not tried.
         observations: what was observed beside the verdict.
+        shards: of a reduction, where the step tells of one.
     """
     stage = report.earliest_nonfinite_stage
     css = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
@@ -81,6 +83,7 @@ def render(
             verdict(contract, evidence, report, reproduced),
             stages(evidence),
             None if observations is None else observed(observations),
+            None if shards is None else of_shards(shards),
             magnitudes(history),
             None if stage is None or counts is None else leaf_table(stage, counts),
             scope(contract),
