@@ -13,6 +13,7 @@ ORDER: list[set[str]] = [
     {"_core"},
     {"errors", "finite", "printable", "schema_files"},
     {"_methods", "_generated", "arguments"},
+    {"checkpoints"},
     {"records", "canonical"},
     {"triage", "lifecycle"},
     {"bundle", "report"},
@@ -28,6 +29,7 @@ HEAVY = {
     "ml_dtypes": {"jax"},
     "safetensors": {"jax"},
     "rich": {"cli"},
+    "tensorstore": {"checkpoints"},
     "pyarrow": set(),
 }
 """Who may import what takes long to load: parts, or single files."""

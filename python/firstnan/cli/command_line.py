@@ -15,7 +15,7 @@ from firstnan.cli.output import complain, say, say_json
 from firstnan.cli.refusal import Misuse, Refused
 from firstnan.errors import ContractError
 
-COMMANDS: Final = ("schema", "validate", "digest", "triage", "verify", "report", "locate", "drill")
+COMMANDS: Final = ("schema", "validate", "digest", "triage", "verify", "report", "locate", "scan", "drill")
 """Each is a module beside this one, with `add_arguments(parser)` and `run(arguments) -> int`."""
 EXIT_CODES: Final = """exit codes:
   0    done; what was looked at is in order
