@@ -156,7 +156,7 @@ class StoredFile:
     ) -> list[tuple[int, int, int, int, float, int | None] | OSError | EOFError]:
         """The counts of each extent, or the error that kept from them: EOFError with the offset where the file ends.
 
-        Each thread reads into one buffer of 256 KiB that it keeps; the interpreter is let go.
+        Each thread reads into one buffer of 256 KiB, its own; the interpreter is let go.
 
         Args:
             extents: dtype, whether big-endian, offset, length in bytes, shape where stored in Fortran order, and whether

@@ -10,7 +10,7 @@ use super::source::ReadAt;
 use crate::finite::{Counts, Format, count};
 
 /// What a thread reads at a time: what is read is counted while it is still in the second-level cache. A multiple of
-/// every element's width. Of 64 KiB to 8 MiB, 256 KiB was the fastest on two cores, in page cache.
+/// every element's width. In page cache 128 to 512 KiB read and count at 5 GB/s a thread, 8 MiB at 4.
 pub const PIECE_BYTES: usize = 256 << 10;
 
 /// One array in a file.
