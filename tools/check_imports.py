@@ -13,6 +13,7 @@ ORDER: list[set[str]] = [
     {"_core"},
     {"errors", "finite", "printable", "schema_files"},
     {"_methods", "_generated", "arguments"},
+    {"checkpoints"},
     {"records", "canonical"},
     {"triage", "lifecycle"},
     {"bundle", "report"},
@@ -30,6 +31,7 @@ HEAVY = {
     "rich": {"cli"},
     "pyarrow": {"ingest"},
     "duckdb": {"ingest"},
+    "tensorstore": {"checkpoints"},
 }
 """Who may import what takes long to load: parts, or single files."""
 PUBLIC_FROM = "bundle"

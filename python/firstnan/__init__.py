@@ -13,6 +13,8 @@ from firstnan.canonical import content_id as content_id
 from firstnan.canonical import contract_digest as contract_digest
 from firstnan.canonical import decode as decode
 from firstnan.canonical import encode as encode
+from firstnan.checkpoints.scanning import scan as scan
+from firstnan.checkpoints.steps import first_bad as first_bad
 from firstnan.errors import ContractError as ContractError
 from firstnan.errors import RuntimeContractError as RuntimeContractError
 from firstnan.finite import FiniteCounts as FiniteCounts

@@ -5,6 +5,7 @@ and never repeats a value. Formats: docs/canonical.md, docs/records.md.
 """
 
 import os
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, Protocol, final
 
 from firstnan._generated.records import (
@@ -23,6 +24,7 @@ __all__ = [
     "Decoded",
     "LineReader",
     "Shard",
+    "StoredFile",
     "__version__",
     "canonical_evidence",
     "canonical_record",
@@ -30,6 +32,7 @@ __all__ = [
     "check",
     "content_id",
     "contract_digest",
+    "count_block",
     "count_finite",
     "decode",
     "encode",
@@ -105,6 +108,73 @@ def count_finite(
         BufferError: no buffer, one of pointers, or one whose items are of another width.
         ValueError: threads is 0.
     """
+
+def count_block(
+    block: bytes,
+    dtype: str,
+    *,
+    byte_swapped: bool,
+    start: int,
+    fortran: Sequence[int] | None = None,
+    best: int | None = None,
+) -> tuple[int, int, int, int, float, int | None]:
+    """Counts a part of an array, as `count_finite`.
+
+    Args:
+        block: elements one after the other; nothing may write to them during the call.
+        dtype: what they are.
+        byte_swapped: whether they are big-endian.
+        start: the number of the block's first element in the array's order.
+        fortran: the array's shape, where that is Fortran order; the index told is in C order all the same.
+        best: the least index told of earlier blocks; the least of both is told again.
+
+    Raises:
+        ValueError: no such dtype, half an element, or more elements than the shape has.
+    """
+
+@final
+class StoredFile:
+    """A file open for reading at any offset, by several threads at once.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+
+    def __new__(cls, path: str | os.PathLike[str]) -> StoredFile: ...
+    def size(self) -> int:
+        """The bytes of the file now.
+
+        Raises:
+            OSError: the system does not say.
+        """
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Up to `length` bytes from `offset` on, fewer where the file ends.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+
+    def count(
+        self,
+        extents: Sequence[tuple[str, bool, int, int, Sequence[int] | None, bool]],
+        *,
+        threads: int,
+        tick: Callable[[int], object],
+    ) -> list[tuple[int, int, int, int, float, int | None] | OSError | EOFError]:
+        """The counts of each extent, or the error that kept from them: EOFError with the offset where the file ends.
+
+        Each thread reads into one buffer of 256 KiB, its own; the interpreter is let go.
+
+        Args:
+            extents: dtype, whether big-endian, offset, length in bytes, shape where stored in Fortran order, and whether
+                each byte has two elements, of four bits.
+            threads: at least 1; they live only for the call.
+            tick: is called ten times a second with the bytes read so far; what it raises ends the call.
+
+        Raises:
+            ValueError: threads is 0, or an extent is not possible.
+        """
 
 def canonicalize(data: str | _Buffer, *, profile: Literal["record", "evidence"]) -> bytes:
     """Any JSON value as text to its canonical bytes, without a Python object in between.

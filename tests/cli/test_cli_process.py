@@ -33,7 +33,7 @@ def test_help_and_version_exit_with_0(command: Command, arguments: list[str]) ->
 
 
 def test_every_help_says_what_the_exit_codes_mean(command: Command) -> None:
-    for name in ("schema", "validate", "digest", "triage", "verify", "report", "locate", "drill"):
+    for name in ("schema", "validate", "digest", "triage", "verify", "report", "locate", "scan", "drill"):
         text = command(name, "--help").stdout
         assert all(code in text for code in (b"0    done", b"1    something was refused", b"2    misuse")), name
 

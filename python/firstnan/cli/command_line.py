@@ -16,8 +16,8 @@ from firstnan.cli.refusal import Misuse, Refused
 from firstnan.errors import ContractError
 
 COMMANDS: Final = (
-    "schema", "validate", "digest", "triage", "verify", "report", "locate", "drill", "ingest", "quarantine", "sql", "incidents",
-    "timeline", "compact",
+    "schema", "validate", "digest", "triage", "verify", "report", "locate", "scan", "drill", "ingest", "quarantine", "sql",
+    "incidents", "timeline", "compact",
 )  # fmt: skip
 """Each is a module beside this one, with `add_arguments(parser)` and `run(arguments) -> int`."""
 EXIT_CODES: Final = """exit codes:

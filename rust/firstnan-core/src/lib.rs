@@ -15,6 +15,7 @@ pub mod lifecycle;
 pub mod limits;
 mod record;
 mod shape;
+pub mod stored;
 pub mod triage;
 
 pub use error::{Error, ErrorKind, Layer, Result, is_plain_word};

@@ -18,6 +18,7 @@ mod judge;
 mod names;
 mod native;
 mod records;
+mod stored;
 mod walk;
 
 /// The module `firstnan._core`.
@@ -39,6 +40,8 @@ mod _core {
     use super::judge::{evidence_content_id, triage, validate_inventory_consensus};
     #[pymodule_export]
     use super::records::{check, decode, encode, kinds, stage_message_from_bytes, validate};
+    #[pymodule_export]
+    use super::stored::{StoredFile, count_block};
 
     /// A second interpreter is refused: the classes and names that are kept belong to the first.
     #[pymodule_init]
