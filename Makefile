@@ -8,7 +8,7 @@ STAMP := $(VENV)/.firstnan-built
 SOURCES := $(shell find rust/firstnan-core rust/firstnan-ingest rust/firstnan-python schemas -type f -not -path '*/target/*') Cargo.toml Cargo.lock pyproject.toml
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test test-rust test-python lint generate check-generated bench fuzz conformance build clean
+.PHONY: help demo test test-rust test-python lint generate check-generated generate-types bench fuzz conformance build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -58,6 +58,10 @@ bench: build ## our speed and the peers' in one process, as ratios
 
 conformance: build ## the same vectors in Node and Go, against our own answers
 	$(BIN)/python conformance/run.py
+	$(BIN)/python conformance/round_trip.py
+
+generate-types: $(VENV)/.installed ## make types/ from schemas/v1; needs node, go, a JDK with mvn, and cargo
+	$(BIN)/python tools/generate_types.py
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (600); needs the nightly toolchain and cargo-fuzz
 	rust/fuzz/run.sh $(FUZZ_SECONDS)

@@ -8,15 +8,16 @@ from properties.generic import compiled, resolved
 
 class Validators:
     def __init__(self, documents):
-        self.documents = documents
+        self.documents, self.made = documents, {}
         self.registry = Registry().with_resources((each["$id"], Resource.from_contents(each)) for each in documents.values())
 
     def root(self, kind):
         return self.documents[kind], self.registry.resolver(self.documents[kind]["$id"])
 
     def is_valid(self, kind, value):
-        validator = jsonschema.Draft202012Validator(self.documents[kind], registry=self.registry)
-        return validator.is_valid(value) and self.rules_hold(*self.root(kind), value)
+        if kind not in self.made:
+            self.made[kind] = jsonschema.Draft202012Validator(self.documents[kind], registry=self.registry)
+        return self.made[kind].is_valid(value) and self.rules_hold(*self.root(kind), value)
 
     def rules_hold(self, schema, resolver, value):
         schema, resolver = resolved(schema, resolver)
@@ -36,5 +37,5 @@ def holds(rule, value):
     """A rule that fails refuses the record, as schemas/README.md says."""
     try:
         return compiled(rule).execute({"self": value}) is True
-    except (ValueError, TypeError, RuntimeError, OverflowError):
+    except (ValueError, TypeError, KeyError, RuntimeError, OverflowError):
         return False

@@ -1,0 +1,3 @@
+module firstnan.example/types
+
+go 1.23.0
