@@ -4,11 +4,13 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 600
+N ?= 1000000
 STAMP := $(VENV)/.firstnan-built
 SOURCES := $(shell find rust/firstnan-core rust/firstnan-ingest rust/firstnan-python schemas -type f -not -path '*/target/*') Cargo.toml Cargo.lock pyproject.toml
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test test-rust test-python lint generate check-generated generate-types bench fuzz conformance build clean
+.PHONY: help demo test test-rust test-python lint generate check-generated generate-types bench fuzz conformance differential \
+	build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -62,6 +64,9 @@ conformance: build ## the same vectors in Node and Go, against our own answers
 
 generate-types: $(VENV)/.installed ## make types/ from schemas/v1; needs node, go, a JDK with mvn, and cargo
 	$(BIN)/python tools/generate_types.py
+
+differential: build ## N (1,000,000) random records against jsonschema-rs and CEL; SEED=… for an earlier run
+	PYTHONPATH=tests $(BIN)/python -m differential.run --count $(N) $(if $(SEED),--seed $(SEED))
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (600); needs the nightly toolchain and cargo-fuzz
 	rust/fuzz/run.sh $(FUZZ_SECONDS)

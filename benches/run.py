@@ -9,6 +9,7 @@ code is 0 all the same, since a busy machine is no fault of the code.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -20,6 +21,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parent.parent / "tests")]
 import core  # noqa: E402
+import decode_peers  # noqa: E402
 import footprint  # noqa: E402
 import locate  # noqa: E402
 import scan  # noqa: E402
@@ -52,7 +54,7 @@ def main() -> int:
     print(machine(), "\n")
     print(f"{'question':32} {'peer':16} {'ours us':>9} {'peer us':>9} {'ratio':>7} {'target':>7}")
     results = []
-    for result in core.comparisons():
+    for result in itertools.chain(core.comparisons(), decode_peers.comparisons()):
         results.append(result)
         print(f"{result.question:32} {result.peer:16} {result.ours_s * 1e6:9.2f} {result.peer_s * 1e6:9.2f} "
               f"{result.ratio:7.1f} {result.target:7.0f}{'' if result.met else '  MISSED'}", flush=True)
