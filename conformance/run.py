@@ -57,6 +57,7 @@ STACKS = [
     Stack("go", ["go"], [Step(["go", "build", "-mod=readonly", "-o", str(BUILD / "go"), "."])], [str(BUILD / "go")]),
     Stack("java", ["java", "javac", "mvn"], [Step(["mvn", "--batch-mode", "--quiet", "process-classes"])],
           ["java", "-cp", "target/classes:target/lib/*", "firstnan.Conform"]),
+    Stack("python", [], [], [sys.executable, "conform.py"]),
 ]
 
 Answers = dict[str, dict[str, Any]]
