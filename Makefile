@@ -58,7 +58,7 @@ check-generated: $(VENV)/.installed ## fail where a generated file is not what t
 bench: build ## our speed and the peers' in one process, as ratios
 	$(BIN)/python benches/run.py
 
-conformance: build ## the same vectors in Node and Go, against our own answers
+conformance: build ## the same vectors in Node, Go and Java, against our own answers
 	$(BIN)/python conformance/run.py
 	$(BIN)/python conformance/round_trip.py
 

@@ -55,6 +55,9 @@ STACKS = [
           [Step(["npm", "ci", "--no-audit", "--no-fund", "--silent"], ["package.json", "package-lock.json"])],
           ["node", "conform.mjs"]),
     Stack("go", ["go"], [Step(["go", "build", "-mod=readonly", "-o", str(BUILD / "go"), "."])], [str(BUILD / "go")]),
+    Stack("java", ["java", "javac", "mvn"], [Step(["mvn", "--batch-mode", "--quiet", "process-classes"])],
+          ["java", "-cp", "target/classes:target/lib/*", "firstnan.Conform"]),
+    Stack("python", [], [], [sys.executable, "conform.py"]),
 ]
 
 Answers = dict[str, dict[str, Any]]
