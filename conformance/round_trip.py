@@ -129,7 +129,8 @@ def java() -> str:
     command(["mvn", "--quiet", "--batch-mode", "process-classes"], TYPES / "java")
     target, classes = TYPES / "java/target", BUILD / "java-classes"
     libraries = f"{target / 'classes'}{os.pathsep}{target / 'lib'}/*"
-    command(["javac", "--release", "17", "-cp", libraries, "-d", str(classes), str(HERE / "round_trip/RoundTrip.java")], HERE)
+    sources = [str(HERE / path) for path in ("round_trip/RoundTrip.java", "java/src/main/java/firstnan/Canonical.java")]
+    command(["javac", "--release", "17", "-cp", libraries, "-d", str(classes), *sources], HERE)
     return command(["java", "-cp", f"{classes}{os.pathsep}{libraries}", "RoundTrip", str(VECTORS)], HERE)
 
 
