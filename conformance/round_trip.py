@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import firstnan
 
@@ -40,7 +40,7 @@ class Vector:
 
     vector: str
     kind: str
-    profile: str
+    profile: Literal["record", "evidence"]
     text: str
 
 

@@ -32,7 +32,8 @@ def go(declarations: Declarations) -> str:
             f"// Kinds makes an empty record of each kind, for Decode to fill.\n{table}")
     for union in unions(declarations):
         name, tag = union.name, union.tag
-        methods = "\n".join(f"func (*{variant}) is{name}() {{}}" for variant in union.variants.values())
+        heads = [f"func (*{variant}) is{name}()" for variant in union.variants.values()]
+        methods = "\n".join(f"{head.ljust(max(map(len, heads)))} {{}}" for head in heads)
         cases = "\n".join(f'\tcase "{value}":\n\t\tu.Variant = new({variant})' for value, variant in union.variants.items())
         text += f"""
 // {name} holds a pointer to one of the structs that implement {name}Variant.

@@ -16,7 +16,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for line in fs::read_to_string(path)?.lines() {
         let each: Value = serde_json::from_str(line)?;
         let member = |name: &str| each[name].as_str().ok_or("not a vector");
-        let record = Record::from_json(member("kind")?, member("text")?).map_err(|error| format!("{}: {error}", each["vector"]))?;
+        let record =
+            Record::from_json(member("kind")?, member("text")?).map_err(|error| format!("{}: {error}", each["vector"]))?;
         let profile = if member("profile")? == "record" { Profile::Record } else { Profile::Evidence };
         let bytes = canonicalize(serde_json::to_string(&record)?.as_bytes(), profile, MAX_BYTES)?;
         println!("{}", json!({"vector": each["vector"], "bytes": sha256(&bytes)}));
