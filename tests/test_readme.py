@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
 
 def test_the_commands(folder):
     commands = [line.removeprefix("$ ") for block in blocks("console") for line in block.splitlines()]
-    assert len(commands) == 7
+    assert len(commands) == 9
     for command in commands:
         program, *arguments = shlex.split(command)
         assert program == "firstnan"
@@ -62,7 +62,7 @@ def test_the_names_of_the_api_exist():
     rows = README.split("## The records")[1].split("## On the command line")[0].split("```")[-1]
     for name in re.findall(r"`([A-Za-z_]+)[`(]", rows):
         places = [firstnan]
-        for module in ("firstnan.jax", "firstnan.supervisor"):
+        for module in ("firstnan.jax", "firstnan.supervisor", "firstnan.ingest"):
             __import__(module)
             places.append(sys.modules[module])
         assert any(hasattr(place, name) for place in places), name
