@@ -1,5 +1,6 @@
 """What the generators of types read, against the schemas themselves; what they make is held in `make conformance`."""
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -8,7 +9,9 @@ import pytest
 from referencing import Registry, Resource
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "conformance")]
+import round_trip  # noqa: E402
+
 import types_spelling  # noqa: E402
 from schema_model import load  # noqa: E402
 from types_input import Member, declarations  # noqa: E402
@@ -69,3 +72,14 @@ def test_each_generator_is_told_of_each_record(language):
     for name, each in NAMED.items():
         assert set(told.get(name, {}).get("properties", {})) == set(each.members)
         assert each.name in unions or told[name]["description"] == each.description
+
+
+def test_other_bytes_are_seen():
+    asked = [round_trip.Vector(name, "any", "evidence", '{"a":1024.0}') for name in ("whole", "other", "lost")]
+    answers = {"whole": '{"a":1024.0}', "other": '{"a":1024}', "unasked": "{}"}
+    output = [json.dumps({"vector": name, "bytes": hashlib.sha256(text.encode()).hexdigest()}) for name, text in answers.items()]
+    assert round_trip.different(asked, "\n".join(output)) == ["other", "lost", "unasked, which was not asked"]
+
+
+def test_every_kind_has_a_valid_vector():
+    assert {each.kind for each in round_trip.valid_vectors()} == DECLARED.kinds.keys()
