@@ -28,9 +28,8 @@ import jsonschema_rs
 import orjson
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from reference.decode import decode as plain_decode  # noqa: E402
-
-import firstnan.ingest  # noqa: E402
+import firstnan.ingest
+from reference.decode import decode as plain_decode
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = {"orjson pipeline": 20_000, "plain Python": 2_000}
@@ -84,8 +83,8 @@ def orjson_pipeline(sample: list[bytes]) -> Callable[[], object]:
     """The best of Python: parse, validate in Rust, sorted dump, hash; rows kept as columns would be made of them."""
     bundle = json.loads((ROOT / "schemas/bundle.json").read_text(encoding="utf-8"))
     registry = jsonschema_rs.Registry([(schema["$id"], schema) for schema in bundle["$defs"].values()])
-    schema = bundle["$defs"]["stage-telemetry"] if "stage-telemetry" in bundle["$defs"] else None
-    schema = schema or next(s for s in bundle["$defs"].values() if s["$id"] == bundle["x-firstnan-kinds"]["stage-telemetry"]["schema"])
+    wanted = bundle["x-firstnan-kinds"]["stage-telemetry"]["schema"]
+    schema = next(schema for schema in bundle["$defs"].values() if schema["$id"] == wanted)
     validate = jsonschema_rs.Draft202012Validator(schema, registry=registry).validate
 
     def run() -> object:

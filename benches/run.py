@@ -21,6 +21,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parent.parent / "tests")]
 import core  # noqa: E402
 import footprint  # noqa: E402
+import ingest  # noqa: E402
 import locate  # noqa: E402
 
 
@@ -66,10 +67,12 @@ def main() -> int:
         os.sched_setaffinity(0, cores)
     print(f"\none training step of a transformer, {len(cores) or os.cpu_count()} cores; a ratio is variant / bare", flush=True)
     watched = probes_elsewhere()
+    print()
+    ingested = ingest.main(["--scaling", "100000", "1000000"])
     if arguments.json:
         everything = {"machine": machine(), "comparisons": [asdict(result) for result in results],
                       "import_firstnan_ms": import_ms, "decode_64_kib_peak_bytes": peak,
-                      "locate": asdict(births), "probes": watched}
+                      "locate": asdict(births), "probes": watched, "ingest": ingested}
         arguments.json.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
     return 0
 
