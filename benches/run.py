@@ -24,6 +24,7 @@ import core  # noqa: E402
 import counting  # noqa: E402
 import decode_peers  # noqa: E402
 import footprint  # noqa: E402
+import ingest  # noqa: E402
 import locate  # noqa: E402
 import scan  # noqa: E402
 
@@ -75,11 +76,13 @@ def main() -> int:
     print(f"\na checkpoint of 2 GiB in page cache, {len(cores) or os.cpu_count()} cores", flush=True)
     scanned = scan.measured()
     scan.show(scanned)
+    print()
+    ingested = ingest.main(["--scaling", "100000", "1000000"])
     if arguments.json:
         everything = {"machine": machine(), "comparisons": [asdict(result) for result in results],
                       "import_firstnan_ms": import_ms, "decode_64_kib_peak_bytes": peak,
                       "counting": [asdict(result) for result in counted],
-                      "locate": asdict(births), "probes": watched, "scan": asdict(scanned)}
+                      "locate": asdict(births), "probes": watched, "scan": asdict(scanned), "ingest": ingested}
         arguments.json.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
     return 0
 
