@@ -38,7 +38,7 @@ pub struct LineReader {
 #[pymethods]
 impl LineReader {
     #[new]
-    #[pyo3(signature = (file, *, name, kind = None, start = 0, first_line = 1, shard_bytes = 16777216, max_line_bytes = 1048576))]
+    #[pyo3(signature = (file, *, name, kind = None, start = 0, first_line = 1, shard_bytes = 16_777_216, max_line_bytes = 1_048_576))]
     fn new(
         file: &Bound<'_, PyAny>,
         name: String,
