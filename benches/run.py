@@ -22,6 +22,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parent.
 import core  # noqa: E402
 import footprint  # noqa: E402
 import locate  # noqa: E402
+import store  # noqa: E402
 
 
 def machine() -> str:
@@ -66,10 +67,12 @@ def main() -> int:
         os.sched_setaffinity(0, cores)
     print(f"\none training step of a transformer, {len(cores) or os.cpu_count()} cores; a ratio is variant / bare", flush=True)
     watched = probes_elsewhere()
+    kept = store.measured()
+    print("\n" + store.shown(kept), flush=True)
     if arguments.json:
         everything = {"machine": machine(), "comparisons": [asdict(result) for result in results],
                       "import_firstnan_ms": import_ms, "decode_64_kib_peak_bytes": peak,
-                      "locate": asdict(births), "probes": watched}
+                      "locate": asdict(births), "probes": watched, "store": asdict(kept)}
         arguments.json.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
     return 0
 
