@@ -27,6 +27,7 @@ import footprint  # noqa: E402
 import ingest  # noqa: E402
 import locate  # noqa: E402
 import scan  # noqa: E402
+import store  # noqa: E402
 
 
 def machine() -> str:
@@ -78,11 +79,14 @@ def main() -> int:
     scan.show(scanned)
     print()
     ingested = ingest.main(["--scaling", "100000", "1000000"])
+    kept = store.measured()
+    print("\n" + store.shown(kept), flush=True)
     if arguments.json:
         everything = {"machine": machine(), "comparisons": [asdict(result) for result in results],
                       "import_firstnan_ms": import_ms, "decode_64_kib_peak_bytes": peak,
                       "counting": [asdict(result) for result in counted],
-                      "locate": asdict(births), "probes": watched, "scan": asdict(scanned), "ingest": ingested}
+                      "locate": asdict(births), "probes": watched, "scan": asdict(scanned), "ingest": ingested,
+                      "store": asdict(kept)}
         arguments.json.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
     return 0
 
