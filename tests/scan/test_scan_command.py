@@ -138,6 +138,11 @@ def test_a_bar_with_the_rate_on_a_terminal(tmp_path):
     assert b"\x1b" not in out
 
 
+def test_importing_firstnan_does_not_load_it():
+    code = "import sys, firstnan; print('zipfile' in sys.modules, firstnan.scan.__name__, 'zipfile' in sys.modules)"
+    assert subprocess.check_output([*FIRSTNAN[:1], "-c", code], text=True) == "False scan True\n"
+
+
 @pytest.mark.parametrize("wrong", [{"threads": 0}, {"threads": True}, {"threads": 1025}, {"raw_dtypes": ["no"]}])
 def test_arguments_out_of_bounds(tmp_path, wrong):
     with pytest.raises(ContractError):
