@@ -58,7 +58,7 @@ check-generated: $(VENV)/.installed ## fail where a generated file is not what t
 bench: build ## our speed and the peers' in one process, as ratios
 	$(BIN)/python benches/run.py
 
-conformance: build ## the same vectors in Node, Go and Java, against our own answers
+conformance: build ## the same vectors in five languages, against our own answers; docs/other-languages.md
 	$(BIN)/python conformance/run.py
 	$(BIN)/python conformance/round_trip.py
 
@@ -72,4 +72,4 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (600); needs the nightly toolchain an
 	rust/fuzz/run.sh $(FUZZ_SECONDS)
 
 clean: ## remove what was built
-	rm -rf $(VENV) target out dist
+	rm -rf $(VENV) target out dist conformance/node/node_modules conformance/java/target

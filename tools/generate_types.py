@@ -23,8 +23,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 import emit_kinds
 import types_spelling
-from schema_model import UnsupportedSchema
+from schema_model import UnsupportedSchema, load
 from types_input import Declarations, Schema
+from types_input import declarations as read_declarations
 
 TOOLS = Path(__file__).resolve().parent
 ROOT = TOOLS.parent
@@ -117,9 +118,9 @@ def main() -> int:
     SCRATCH.mkdir(parents=True, exist_ok=True)
     names = arguments.languages or list(LANGUAGES)
     try:
-        declarations = Declarations(ROOT / "schemas/v1")
+        declared = read_declarations(load(ROOT / "schemas/v1"))
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            parts = list(pool.map(lambda name: made_by(name, declarations), names))
+            parts = list(pool.map(lambda name: made_by(name, declared), names))
     except (Failed, UnsupportedSchema) as error:
         print(f"generate_types: {error}", file=sys.stderr)
         return 1

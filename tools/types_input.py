@@ -1,4 +1,4 @@
-"""The records as plain declarations, which generators of types take: one document, no references between files, no rules.
+"""The model of the schemas as plain declarations, which generators of types take.
 
 Bounds, patterns and rules are left out: they are for a validator. A type says which members there are and what they hold.
 types_spelling.py says the rest to the generator of each language.
@@ -6,15 +6,27 @@ types_spelling.py says the rest to the generator of each language.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from schema_model import UnsupportedSchema
+from schema_model import Array, Boolean, Choice, Field, Integer, Model, Real, RecordRef, Text, Type, UnionRef
 
 Schema = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Member:
+    """What a member holds: `kind` is string, integer, number, boolean, or the name of a declaration.
+
+    `lists` counts the lists around it; `value` is the only value, where there is only one.
+    """
+
+    kind: str
+    description: str
+    nullable: bool
+    lists: int = 0
+    value: str | int | None = None
 
 
 @dataclass(frozen=True)
@@ -30,86 +42,47 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Member:
-    """What a member holds: `kind` is string, integer, number, boolean, or the name of a declaration.
-
-    `lists` counts the lists around it; `value` is the only value, where there is only one.
-    """
-
-    kind: str
-    description: str = ""
-    nullable: bool = False
-    lists: int = 0
-    value: str | int | None = None
-
-
 class Declarations:
-    """Every record of a folder of schemas, in the order of their files, enumerations and variants after what names them."""
+    """What is declared, and the name of the declaration of each kind of record."""
 
-    def __init__(self, folder: Path) -> None:
-        self.documents = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
-        self.named: dict[str, Named] = {}
-        for name, document in self.documents.items():
-            if "type" in document or "oneOf" in document:
-                self.declare(document, name, document["title"])
-
-    def follow(self, schema: Schema, file: str) -> tuple[Schema, str]:
-        target, _, pointer = schema["$ref"].partition("#")
-        file = target or file
-        found = self.documents[file]
-        for step in pointer.split("/")[1:]:
-            found = found[step]
-        return found, file
-
-    def declare(self, schema: Schema, file: str, name: str) -> str:
-        if name in self.named:
-            return name
-        description = schema.get("description", "")
-        self.named[name] = Named(name, description)  # holds its place before those that it names
-        if "enum" in schema:
-            self.named[name] = Named(name, description, values=tuple(schema["enum"]))
-        elif "oneOf" in schema:
-            variants = [self.follow(branch, file) for branch in schema["oneOf"]]
-            tags = [{key for key, member in variant["properties"].items() if "const" in member} for variant, _ in variants]
-            (tag,) = set.intersection(*tags)
-            by_value = {variant["properties"][tag]["const"]: self.declare(variant, where, variant["title"])
-                        for variant, where in variants}
-            self.named[name] = Named(name, description, tag=tag, variants=by_value)
-        else:
-            order, properties = schema["x-firstnan-order"], schema["properties"]
-            members = {key: self.member(properties[key], file, name + pascal(key)) for key in order}
-            self.named[name] = Named(name, description, members=members)
-        return name
-
-    def member(self, schema: Schema, file: str, suggested: str) -> Member:
-        description, nullable, lists = schema.get("description", ""), False, 0
-        while True:
-            if lists and ("anyOf" in schema or isinstance(schema.get("type"), list)):
-                raise UnsupportedSchema(f"{file}: null in a list has no spelling yet")
-            if "$ref" in schema:
-                shared = schema["$ref"].rpartition("/")[2]
-                schema, file = self.follow(schema, file)
-                suggested = schema.get("title", pascal(shared))
-            elif "anyOf" in schema:
-                (schema,), nullable = [each for each in schema["anyOf"] if each != {"type": "null"}], True
-            elif isinstance(schema.get("type"), list):
-                (type_,), nullable = [each for each in schema["type"] if each != "null"], True
-                schema = {**schema, "type": type_}
-            elif schema.get("type") == "array":
-                schema, lists = schema["items"], lists + 1
-            else:
-                break
-        if "const" in schema:
-            kind = "string" if isinstance(schema["const"], str) else "integer"
-            return Member(kind, description, nullable, lists, schema["const"])
-        kind = schema.get("type", "object")
-        if "enum" in schema or kind == "object":
-            kind = self.declare(schema, file, suggested)
-        return Member(kind, description, nullable, lists)
+    named: tuple[Named, ...]
+    kinds: dict[str, str]
 
 
-def pascal(name: str) -> str:
-    return "".join(part[:1].upper() + part[1:] for part in name.replace("-", "_").split("_"))
+def declarations(model: Model) -> Declarations:
+    """Every object, every union and every enumeration that a member holds."""
+    objects = [Named(each.title, each.description, {one.name: member(one) for one in each.fields})
+               for each in model.records.values()]
+    held = {one.kind for each in objects for one in each.members.values()}
+    choices = [Named(each.rust, each.description, values=each.values) for each in model.choices.values() if each.rust in held]
+    unions = [Named(each.title, each.description, tag=each.tag_field,
+                    variants={value: one.title for value, one in zip(each.tag.values, each.variants, strict=True)})
+              for each in model.unions.values()]  # fmt: skip
+    return Declarations((*choices, *objects, *unions), {each.kind: each.title for each in model.kinds})
+
+
+def member(of: Field) -> Member:
+    type_: Type = of.type
+    lists = 0
+    while isinstance(type_, Array):
+        type_, lists = type_.item, lists + 1
+    value: str | int | None = None
+    match type_:
+        case Text():
+            kind = "string"
+        case Integer(low, high):
+            kind, value = "integer", low if low == high else None
+        case Real():
+            kind = "number"
+        case Boolean():
+            kind = "boolean"
+        case Choice(values=(only,)):
+            kind, value = "string", only
+        case Choice():
+            kind = type_.rust
+        case RecordRef(title) | UnionRef(title):
+            kind = title
+    return Member(kind, of.description, of.optional, lists, value)
 
 
 def declaration(named: Named, spell: Callable[[Member], Schema]) -> Schema:
@@ -122,7 +95,7 @@ def declaration(named: Named, spell: Callable[[Member], Schema]) -> Schema:
     return {
         **common,
         "type": "object",
-        "properties": {name: {**spell(member), "description": member.description} for name, member in named.members.items()},
+        "properties": {name: {**spell(one), "description": one.description} for name, one in named.members.items()},
         "required": list(named.members),
         "additionalProperties": False,
     }

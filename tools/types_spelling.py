@@ -21,7 +21,7 @@ def typescript(declarations: Declarations) -> Schema:
             text = json.dumps(member.value) + ("n" if member.kind == "integer" else "")
         return {"tsType": text + "[]" * member.lists + (" | null" if member.nullable else "")}
 
-    return {"title": "Declarations", "$defs": {each.name: declaration(each, spell) for each in declarations.named.values()}}
+    return {"title": "Declarations", "$defs": {each.name: declaration(each, spell) for each in declarations.named}}
 
 
 def go(declarations: Declarations) -> Schema:
@@ -32,7 +32,7 @@ def go(declarations: Declarations) -> Schema:
         imports = {"imports": ["encoding/json"]} if member.kind == "number" else {}
         return {"goJSONSchema": {"type": "*" * member.nullable + "[]" * member.lists + text, **imports}}
 
-    plain = [each for each in declarations.named.values() if not each.variants]
+    plain = [each for each in declarations.named if not each.variants]
     return {"$schema": DIALECT, "$defs": {each.name: declaration(each, spell) for each in plain}}
 
 
@@ -42,7 +42,7 @@ def rust(declarations: Declarations) -> Schema:
     def spell(member: Member) -> Schema:
         return nested(member, "#/$defs/")
 
-    return {"$defs": {each.name: declaration(each, spell) for each in declarations.named.values()}}
+    return {"$defs": {each.name: declaration(each, spell) for each in declarations.named}}
 
 
 def java(declarations: Declarations) -> Schema:
@@ -51,8 +51,8 @@ def java(declarations: Declarations) -> Schema:
     def spell(member: Member) -> Schema:
         return nested(member, "#/components/schemas/")
 
-    schemas = {each.name: declaration(each, spell) for each in declarations.named.values()}
-    for each in declarations.named.values():
+    schemas = {each.name: declaration(each, spell) for each in declarations.named}
+    for each in declarations.named:
         if each.variants:
             mapping = {value: f"#/components/schemas/{name}" for value, name in each.variants.items()}
             branches = [{"$ref": target} for target in mapping.values()]

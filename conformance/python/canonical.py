@@ -44,7 +44,7 @@ def write(value: Any, profile: Profile, max_bytes: int = MAX_BYTES) -> bytes:
     items = _check(value, profile, 0)
     if record and items > MAX_ITEMS:
         raise Refused("too many values")
-    # Sorting str compares code points. ensure_ascii begins at U+0080.
+    # Sorting str compares code points, and a float's text is its repr.
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=not record, allow_nan=False)
     if record:
         try:
@@ -54,7 +54,7 @@ def write(value: Any, profile: Profile, max_bytes: int = MAX_BYTES) -> bytes:
         if len(out) > max_bytes:
             raise Refused("too many bytes")
         return out
-    return text.replace("\x7f", "\\u007f").encode("ascii")
+    return text.encode("ascii")
 
 
 def canonicalize(data: bytes, profile: Profile, max_bytes: int = MAX_BYTES) -> bytes:

@@ -2,13 +2,15 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import example.firstnan.Kinds;
 import example.firstnan.Records;
+import firstnan.Canonical;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.Map;
 
-/** Round trip of every valid vector through the records; one JSON line a vector. Usage: RoundTrip VECTORS */
+/** Round trip of every valid vector through the records; one JSON line a vector (see ../round_trip.py). Usage: RoundTrip VECTORS */
 public final class RoundTrip {
   public static void main(String[] arguments) throws Exception {
     JsonMapper mapper = new JsonMapper();
@@ -16,7 +18,10 @@ public final class RoundTrip {
     for (String line : Files.readAllLines(Path.of(arguments[0]))) {
       JsonNode each = mapper.readTree(line);
       Object record = Records.read(each.get("text").textValue(), Kinds.BY_NAME.get(each.get("kind").textValue()));
-      out.println(mapper.writeValueAsString(Map.of("vector", each.get("vector").textValue(), "text", Records.write(record))));
+      Canonical.Profile profile = Canonical.Profile.valueOf(each.get("profile").textValue().toUpperCase(Locale.ROOT));
+      byte[] written = Records.write(record).getBytes(StandardCharsets.UTF_8);
+      String bytes = Canonical.sha256(Canonical.canonicalize(written, profile, Canonical.MAX_BYTES));
+      out.println(mapper.writeValueAsString(Map.of("vector", each.get("vector").textValue(), "bytes", bytes)));
     }
     out.flush();
   }

@@ -37,14 +37,14 @@ type WorkerEvent struct{ Variant WorkerEventVariant }
 // WorkerEventVariant is what a WorkerEvent may hold.
 type WorkerEventVariant interface{ isWorkerEvent() }
 
-func (*WorkerStarted) isWorkerEvent() {}
-func (*WorkerRestored) isWorkerEvent() {}
-func (*WorkerReady) isWorkerEvent() {}
-func (*WorkerProgress) isWorkerEvent() {}
-func (*WorkerCheckpointed) isWorkerEvent() {}
+func (*WorkerStarted) isWorkerEvent()       {}
+func (*WorkerRestored) isWorkerEvent()      {}
+func (*WorkerReady) isWorkerEvent()         {}
+func (*WorkerProgress) isWorkerEvent()      {}
+func (*WorkerCheckpointed) isWorkerEvent()  {}
 func (*WorkerStallInjected) isWorkerEvent() {}
-func (*WorkerCompleted) isWorkerEvent() {}
-func (*WorkerFailed) isWorkerEvent() {}
+func (*WorkerCompleted) isWorkerEvent()     {}
+func (*WorkerFailed) isWorkerEvent()        {}
 
 // UnmarshalJSON goes by the member `event`.
 func (u *WorkerEvent) UnmarshalJSON(data []byte) error {

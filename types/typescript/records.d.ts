@@ -60,18 +60,6 @@ export type RankInventoryDeviceKind = "cpu" | "cuda";
  */
 export type RunRecordStatus = "completed" | "failed" | "timed_out";
 /**
- * One line that the worker writes to its standard output.
- */
-export type WorkerEvent =
-  | WorkerStarted
-  | WorkerRestored
-  | WorkerReady
-  | WorkerProgress
-  | WorkerCheckpointed
-  | WorkerStallInjected
-  | WorkerCompleted
-  | WorkerFailed;
-/**
  * A state of the distributed runtime.
  */
 export type RuntimeStage =
@@ -100,6 +88,18 @@ export type StageTelemetryState = "OBSERVED" | "NOT_RUN";
  * The collective backend.
  */
 export type TopologyPlanBackend = "gloo" | "nccl";
+/**
+ * One line that the worker writes to its standard output.
+ */
+export type WorkerEvent =
+  | WorkerStarted
+  | WorkerRestored
+  | WorkerReady
+  | WorkerProgress
+  | WorkerCheckpointed
+  | WorkerStallInjected
+  | WorkerCompleted
+  | WorkerFailed;
 
 export interface Declarations {
   [k: string]: unknown;
@@ -357,6 +357,19 @@ export interface MissingSentinel {
   reason: string;
 }
 /**
+ * What some leaves of the training state are to the step.
+ */
+export interface RoleOfLeaves {
+  /**
+   * The role.
+   */
+  role: LeafRole;
+  /**
+   * Which leaves of the state.
+   */
+  path: string;
+}
+/**
  * What a run declares as expected, so that nothing has to be guessed. A leaf that it does not name is never hidden.
  */
 export interface NonfinitePolicy {
@@ -384,19 +397,6 @@ export interface NonfinitePolicy {
    * Leaves of the state that a skipped step may change, such as the loss scale; every other must stay bit for bit.
    */
   skip_may_change: string[];
-}
-/**
- * What some leaves of the training state are to the step.
- */
-export interface RoleOfLeaves {
-  /**
-   * The role.
-   */
-  role: LeafRole;
-  /**
-   * Which leaves of the state.
-   */
-  path: string;
 }
 /**
  * What one rank runs on.
@@ -475,43 +475,6 @@ export interface RunIdentity {
    * The number of ranks.
    */
   world_size: bigint;
-}
-/**
- * How one worker ended, and everything it said.
- */
-export interface RunRecord {
-  /**
-   * completed, failed, or timed_out when the worker ran into the limit.
-   */
-  status: RunRecordStatus;
-  /**
-   * The exit code of the worker, or the negative number of the signal that ended it.
-   */
-  returncode: bigint;
-  /**
-   * From the start of the worker to its end, in seconds.
-   */
-  wall_s: bigint | number;
-  /**
-   * What the worker reported, in order. A line beyond the number that the configuration allows counts as malformed.
-   */
-  events: WorkerEvent[];
-  /**
-   * The last 16,384 characters of standard error; bytes that are not UTF-8 are written as \xNN.
-   */
-  stderr: string;
-  /**
-   * SHA-256 of the worker's source text.
-   */
-  worker_hash: string;
-  /**
-   * What the worker was asked.
-   */
-  config: WorkerConfiguration;
-  /**
-   * The first 64 lines of standard output that are not events, each cut to its first 1,024 characters; bytes that are not UTF-8 are written as \xNN.
-   */
-  malformed_stdout: string[];
 }
 /**
  * The worker has reached JAX and its devices.
@@ -745,6 +708,43 @@ export interface WorkerConfiguration {
    * How long that stall lasts, in seconds.
    */
   stall_seconds: bigint | number;
+}
+/**
+ * How one worker ended, and everything it said.
+ */
+export interface RunRecord {
+  /**
+   * completed, failed, or timed_out when the worker ran into the limit.
+   */
+  status: RunRecordStatus;
+  /**
+   * The exit code of the worker, or the negative number of the signal that ended it.
+   */
+  returncode: bigint;
+  /**
+   * From the start of the worker to its end, in seconds.
+   */
+  wall_s: bigint | number;
+  /**
+   * What the worker reported, in order. A line beyond the number that the configuration allows counts as malformed.
+   */
+  events: WorkerEvent[];
+  /**
+   * The last 16,384 characters of standard error; bytes that are not UTF-8 are written as \xNN.
+   */
+  stderr: string;
+  /**
+   * SHA-256 of the worker's source text.
+   */
+  worker_hash: string;
+  /**
+   * What the worker was asked.
+   */
+  config: WorkerConfiguration;
+  /**
+   * The first 64 lines of standard output that are not events, each cut to its first 1,024 characters; bytes that are not UTF-8 are written as \xNN.
+   */
+  malformed_stdout: string[];
 }
 /**
  * What one rank says of its state: the message of the lifecycle's votes.
