@@ -21,10 +21,13 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parent.parent / "tests")]
 import core  # noqa: E402
+import counting  # noqa: E402
 import decode_peers  # noqa: E402
 import footprint  # noqa: E402
+import ingest  # noqa: E402
 import locate  # noqa: E402
 import scan  # noqa: E402
+import store  # noqa: E402
 
 
 def machine() -> str:
@@ -67,15 +70,23 @@ def main() -> int:
           f"   (first run of each {births.first_ratio:.1f} x)")
     if cores:
         os.sched_setaffinity(0, cores)
+    print(f"\n{'question':32} {'peer':16} {'ours ms':>9} {'peer ms':>9} {'ratio':>7} {'target':>7}", flush=True)
+    counted = counting.print_comparisons()
     print(f"\none training step of a transformer, {len(cores) or os.cpu_count()} cores; a ratio is variant / bare", flush=True)
     watched = probes_elsewhere()
     print(f"\na checkpoint of 2 GiB in page cache, {len(cores) or os.cpu_count()} cores", flush=True)
     scanned = scan.measured()
     scan.show(scanned)
+    print()
+    ingested = ingest.main(["--scaling", "100000", "1000000"])
+    kept = store.measured()
+    print("\n" + store.shown(kept), flush=True)
     if arguments.json:
         everything = {"machine": machine(), "comparisons": [asdict(result) for result in results],
                       "import_firstnan_ms": import_ms, "decode_64_kib_peak_bytes": peak,
-                      "locate": asdict(births), "probes": watched, "scan": asdict(scanned)}
+                      "counting": [asdict(result) for result in counted],
+                      "locate": asdict(births), "probes": watched, "scan": asdict(scanned), "ingest": ingested,
+                      "store": asdict(kept)}
         arguments.json.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
     return 0
 

@@ -13,8 +13,6 @@ from firstnan.canonical import content_id as content_id
 from firstnan.canonical import contract_digest as contract_digest
 from firstnan.canonical import decode as decode
 from firstnan.canonical import encode as encode
-from firstnan.checkpoints.scanning import scan as scan
-from firstnan.checkpoints.steps import first_bad as first_bad
 from firstnan.errors import ContractError as ContractError
 from firstnan.errors import RuntimeContractError as RuntimeContractError
 from firstnan.finite import FiniteCounts as FiniteCounts
@@ -57,10 +55,19 @@ from firstnan.records import WorkerConfiguration as WorkerConfiguration
 from firstnan.records import WorkerEvent as WorkerEvent
 from firstnan.triage import triage_training_incident as triage_training_incident
 
-if not _TYPE_CHECKING:
+if _TYPE_CHECKING:
+    from firstnan.checkpoints import CheckpointScan as CheckpointScan
+    from firstnan.checkpoints import FirstBad as FirstBad
+    from firstnan.checkpoints import first_bad as first_bad
+    from firstnan.checkpoints import scan as scan
+else:
 
     def __getattr__(name: str) -> object:
-        """A record of a schema that the list above does not have yet."""
+        """What is loaded when it is asked for, or a record of a schema that the list above does not have yet."""
+        if name in ("CheckpointScan", "FirstBad", "first_bad", "scan"):
+            from firstnan import checkpoints
+
+            return getattr(checkpoints, name)
         from firstnan._generated import records
 
         if name in records.__all__:

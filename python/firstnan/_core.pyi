@@ -6,7 +6,9 @@ and never repeats a value. Formats: docs/canonical.md, docs/records.md.
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, Protocol, final
+from typing import Any, Final, Literal, Protocol, TypeAlias, final
+
+from typing_extensions import CapsuleType
 
 from firstnan._generated.records import (
     IncidentReport,
@@ -32,7 +34,10 @@ __all__ = [
     "check",
     "content_id",
     "contract_digest",
+    "count_arrow_array",
+    "count_arrow_stream",
     "count_block",
+    "count_dlpack",
     "count_finite",
     "decode",
     "encode",
@@ -46,6 +51,8 @@ __all__ = [
     "validate",
     "validate_inventory_consensus",
 ]
+
+_Row: TypeAlias = tuple[int, int, int, int, float, int | None]
 
 class _Buffer(Protocol):
     def __buffer__(self, flags: int, /) -> memoryview: ...
@@ -92,14 +99,41 @@ def content_id(prefix: str, payload: object) -> str:
         TypeError, ContractError, MemoryError: as `canonical_evidence`.
     """
 
+def count_arrow_array(schema: CapsuleType, array: CapsuleType, *, threads: int) -> _Row:
+    """See `firstnan.count_finite`: the two capsules that `__arrow_c_array__` gives; they go on owning the array.
+
+    Raises:
+        TypeError: a type of elements that is no number or boolean.
+        BufferError: the array was released, or its length, offset or buffers are out of bounds.
+        ValueError: threads is 0, or another capsule.
+    """
+
+def count_arrow_stream(stream: CapsuleType, *, threads: int) -> _Row:
+    """See `firstnan.count_finite`: the capsule that `__arrow_c_stream__` gives, read to its end, an array at a time.
+
+    Raises:
+        TypeError, BufferError: as `count_arrow_array`.
+        ValueError: likewise, or the stream fails.
+    """
+
+def count_dlpack(capsule: CapsuleType, *, threads: int) -> _Row:
+    """See `firstnan.count_finite`: the capsule that `__dlpack__` gives, of either version; it goes on owning the tensor.
+
+    Raises:
+        TypeError: a type of elements that holds no number, or several in a byte.
+        BufferError: the tensor is not on the host, of an unknown version, or the capsule of another kind or consumed.
+        ValueError: threads is 0, or the tensor spans more memory than there can be.
+    """
+
 def count_finite(
-    source: _Buffer, dtype: str | None = None, *, byte_swapped: bool = False, threads: int
-) -> tuple[int, int, int, int, float, int | None]:
+    source: _Buffer, dtype: str | None = None, *, format: str | None = None, byte_swapped: bool = False, threads: int
+) -> _Row:
     """See `firstnan.count_finite`: checked, nan, +Inf, -Inf, the largest finite magnitude, the first index.
 
     Args:
         source: any buffer, of any strides; nothing may write to it during the call.
         dtype: what its items are; None to go by the buffer's own format, byte order included.
+        format: of the one element that all the bytes of the source are, in the letters of the struct module.
         byte_swapped: with a dtype, whether the items are big-endian.
         threads: at least 1; fewer are used where there is little to do.
 

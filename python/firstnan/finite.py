@@ -17,13 +17,21 @@ _MAX_THREADS = 1024
 _DEFAULT_THREADS = 8
 """Memory is as fast as it gets with fewer threads than a large machine has cores."""
 
+_DLPACK_VERSION = (1, 1)
+"""The first with the types of eight bits and fewer."""
+_HOST_DEVICES = {1, 3, 11}
+"""In dlpack.h kDLCPU, kDLCUDAHost and kDLROCMHost: memory that the processor reads where it lies."""
+_DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 10: "ROCm", 12: "an extension's device",
+            13: "CUDA managed memory", 14: "oneAPI", 15: "WebGPU", 16: "Hexagon", 17: "MAIA", 18: "Trainium"}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class FiniteCounts:
     """The counts of one array. `checked` elements are `finite` plus `nonfinite`.
 
     `maximum_absolute_finite` is exact in binary64, and 0.0 where no element is finite; of integers beyond 2**53 it is
-    rounded to nearest. `first_nonfinite` is the index in C order, whatever the order in memory, or None.
+    rounded to nearest. `first_nonfinite` is the index in C order, whatever the order in memory, or None; in an Arrow
+    array nulls are passed over but keep their index.
     """
 
     checked: int
@@ -48,9 +56,11 @@ def count_finite(array: Any, *, threads: int | None = None) -> FiniteCounts:
     Args:
         array: of any shape and strides: a numpy array of floats, complex numbers, integers or booleans, with the types
             of ml_dtypes (bfloat16, float8 and smaller), in either byte order; a JAX array in the memory of the host,
-            sharded or not; or anything else with the buffer protocol, such as a memoryview. Nothing is copied but
-            blocks of 8 KiB of what is not contiguous, and what JAX itself copies to hand an array out. Nothing may
-            write to the array during the call.
+            sharded or not; an Arrow array of numbers or booleans, whole or in chunks (`__arrow_c_array__`,
+            `__arrow_c_stream__`), whose nulls are not elements; whatever else has DLPack on the host, such as a PyTorch
+            tensor; or the buffer protocol, such as a memoryview. Nothing is copied but blocks of 8 KiB of what is not
+            contiguous or has nulls, and what its own library copies to hand it out. Nothing may write to the array
+            during the call.
         threads: 1 to 1,024; None for those that this process may run on, 8 at most. Arrays of less than 4 MiB take one.
 
     A complex element counts once: NaN if either part is NaN, else by the sign of its first infinite part; its magnitude
@@ -58,26 +68,49 @@ def count_finite(array: Any, *, threads: int | None = None) -> FiniteCounts:
     of `firstnan.jax.count_stages` too.
 
     Raises:
-        TypeError: no array, an array of objects or of another type that holds no number, or a masked array.
-        BufferError: the memory is not on the host, or is held by other processes too; or a buffer of pointers to rows,
-            or one without a dimension that is not a numpy array.
-        ValueError: threads is out of bounds.
+        TypeError: no array, an array of objects or of another type that holds no number, or a masked array; an Arrow
+            array of strings, a dictionary, an extension type or a nested type.
+        BufferError: the memory is not on the host, or is held by other processes too; or a buffer of pointers to rows.
+        ValueError: threads is out of bounds, or an Arrow stream fails.
+        Whatever the array's own `__dlpack__` or `__arrow_c_stream__` raises.
     """
     workers = _workers(threads)
+    if isinstance(array, type):
+        raise TypeError(f"the class {array.__name__} is no array")
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(array, jax.Array):
         return _count_jax(jax, array, workers)
     dtype = getattr(array, "dtype", None)
     if dtype is not None and hasattr(array, "__array_interface__"):
         return FiniteCounts(*_count_numpy(array, dtype, workers))
+    # Before DLPack and the buffer protocol: an Arrow array has those too, and they know no nulls.
+    if hasattr(array, "__arrow_c_array__"):
+        return FiniteCounts(*_core.count_arrow_array(*array.__arrow_c_array__(), threads=workers))
+    if hasattr(array, "__arrow_c_stream__"):
+        return FiniteCounts(*_core.count_arrow_stream(array.__arrow_c_stream__(), threads=workers))
+    if hasattr(array, "__dlpack__") and hasattr(array, "__dlpack_device__"):
+        return FiniteCounts(*_core.count_dlpack(_capsule(array), threads=workers))
     try:
-        with memoryview(array) as view:
-            dimensions = view.ndim
+        view = memoryview(array)
     except TypeError:
         raise TypeError(f"a {type(array).__name__} has no buffer that can be counted") from None
-    if dimensions == 0:
-        raise BufferError("a buffer without a dimension, which is not of numpy, must be given one")
-    return FiniteCounts(*_core.count_finite(array, threads=workers))
+    with view:
+        if view.ndim == 0:
+            return FiniteCounts(*_core.count_finite(view.tobytes(), format=view.format, threads=workers))
+        return FiniteCounts(*_core.count_finite(view, threads=workers))
+
+
+def _capsule(array: Any) -> Any:
+    kind, number = array.__dlpack_device__()
+    kind = int(kind)
+    if kind not in _HOST_DEVICES:
+        name = _DEVICES.get(kind, f"a device of DLPack's type {kind}")
+        raise BufferError(f"the array is on {name} (number {number}), not in the memory of the host: copy it there first")
+    try:
+        return array.__dlpack__(max_version=_DLPACK_VERSION)
+    except TypeError:
+        # A producer of before version 1 has no such argument.
+        return array.__dlpack__()
 
 
 def _workers(threads: int | None) -> int:

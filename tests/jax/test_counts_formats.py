@@ -4,6 +4,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from firstnan.jax import LeafCount, count_stages
 from firstnan.jax.formats import FORMATS, numpy_dtype
+from firstnan.jax.structure import pack, unpack
 
 SMALL = [name for name, layout in FORMATS.items() if layout.bits <= 16]
 # ml_dtypes has these, JAX 0.10 does not.
@@ -110,6 +112,26 @@ def test_a_complex_element_counts_once(name, where):
         counts = count_jitted(jnp.asarray(array)) if where == "device" else count_stages(input=array)
     largest = float(np.float32(2e30)) if name == "complex64" else 2e30
     assert told(counts) == (2, 1, 2, largest)
+
+
+@pytest.mark.parametrize(("name", "part"), [("complex32", np.float16), ("bcomplex32", ml_dtypes.bfloat16)])
+def test_the_small_complex_numbers_of_ml_dtypes_count_as_their_parts_do(name, part):
+    words = np.random.default_rng(0).integers(0, 1 << 16, (2, 4096, 3, 2), np.uint16)
+    words[1] &= np.uint16(0xFFFF ^ (1 << np.finfo(np.float16).nmant))
+    every = np.arange(1 << 16, dtype=np.uint16)
+    words[0, :, 0, 0], words[0, :, 0, 1] = every[:4096], every[-4096:]
+    array = words.view(numpy_dtype(name))[..., 0]
+    for laid in (array, array[::-1, ::7, ::-1], array.T, array.byteswap().view(array.dtype.newbyteorder())):
+        native = laid.astype(numpy_dtype(name)) if laid is not array else array
+        with np.errstate(all="ignore"):  # numpy warns when it widens a signalling NaN
+            parts = np.ascontiguousarray(native).view(part).reshape(*native.shape, 2).astype(np.float64)
+        wide = parts.view(np.complex128)[..., 0]
+        leaf = count_stages(input=laid).to_host().leaves[0]
+        assert (leaf.dtype, told(count_stages(input=laid))) == (name, told(count_stages(input=wide)))
+        assert leaf.nan > 0
+    saved, tensors = pack({"z": array})
+    assert saved["leaves"][0]["dtype"] == name
+    assert unpack(saved, tensors)["z"].tobytes() == array.tobytes()
 
 
 def test_the_magnitude_of_a_complex_number_does_not_overflow():

@@ -14,7 +14,8 @@ PAGE = Path(__file__).parents[2] / "docs/finding-nans.md"
 def test_every_block_of_the_page(tmp_path):
     blocks = re.findall(r"^```(\w+) ?(\S*)\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert [name or language for language, name, _ in blocks] == [
-        *("broken.py", "console", "train.py", "console", "console", "look.py", "console", "repaired.py", "console")
+        *("broken.py", "console", "train.py", "console", "console", "look.py", "console", "repaired.py", "console"),
+        *("padded.py", "console", "sharded.py", "console"),
     ]
     for language, name, text in blocks:
         if language == "python":

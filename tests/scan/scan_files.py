@@ -74,3 +74,27 @@ def safetensors_bytes(header: Any, data: bytes = b"") -> bytes:
 def entry(start: int, end: int, dtype: str = "F32", shape: list[int] | None = None) -> dict[str, Any]:
     """The header's entry of a tensor of 32-bit elements, unless said otherwise."""
     return {"dtype": dtype, "shape": [(end - start) // 4] if shape is None else shape, "data_offsets": [start, end]}
+
+
+PEAK = """
+import sys, firstnan
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+firstnan.scan(sys.argv[1], threads=2)  # loads what a scan needs
+before = peak()
+scanned = firstnan.scan(sys.argv[2], threads=2)
+held = bytearray(int(sys.argv[3]))
+print(peak() - before, scanned.checked, scanned.nan)
+"""
+
+
+def peak_growth(small: Path, large: Path, held: int = 0) -> tuple[int, int, int]:
+    """The bytes by which the peak of a process grows when it scans a large file after a small one; checked and nan.
+
+    From VmHWM, which begins anew in a process; ru_maxrss begins with what the process that started it had. With `held`
+    the process sets aside so many bytes besides, to show that they are seen.
+    """
+    arguments = [sys.executable, "-c", PEAK, small, large, str(held)]
+    grown, checked, nan = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout.split()
+    return int(grown), int(checked), int(nan)

@@ -65,6 +65,15 @@ def test_damage_exits_with_1_and_names_the_tensor(tmp_path):
     assert lines[-1] == "1 tensor, 1 elements: all finite; 1 NOT COUNTED"
 
 
+def test_what_else_a_folder_holds_is_named(tmp_path):
+    np.save(tmp_path / "w.npy", np.ones(2))
+    (tmp_path / "optimizer.pt").write_bytes(b"")
+    (tmp_path / "logs").mkdir()
+    done = command("scan", tmp_path)
+    assert done.returncode == 0
+    assert b"in the folder, not read: logs, optimizer.pt\n" in done.stdout
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -109,7 +118,7 @@ def test_a_file_that_cannot_be_read_costs_no_other_its_counts(tmp_path):
 def test_a_bar_with_the_rate_on_a_terminal(tmp_path):
     path = tmp_path / "w.safetensors"
     with path.open("wb") as file:
-        size = 8 << 30  # a hole
+        size = 2 << 30  # a hole
         file.write(safetensors_bytes({"w": entry(0, size)}))
         file.truncate(file.tell() + size)
     leader, follower = pty.openpty()
@@ -127,6 +136,11 @@ def test_a_bar_with_the_rate_on_a_terminal(tmp_path):
     assert re.search(rb"[0-9.]+ [MGT]B/s", shown)
     assert out.endswith(b"all finite\n")
     assert b"\x1b" not in out
+
+
+def test_importing_firstnan_does_not_load_it():
+    code = "import sys, firstnan; print('zipfile' in sys.modules, firstnan.scan.__name__, 'zipfile' in sys.modules)"
+    assert subprocess.check_output([*FIRSTNAN[:1], "-c", code], text=True) == "False scan True\n"
 
 
 @pytest.mark.parametrize("wrong", [{"threads": 0}, {"threads": True}, {"threads": 1025}, {"raw_dtypes": ["no"]}])

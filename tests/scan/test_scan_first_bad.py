@@ -118,7 +118,15 @@ def test_steps_in_folders(tmp_path):
         (folder / "trainer_state.json").write_text("{}")
     found = firstnan.first_bad(tmp_path)
     assert (found.last_good.name, found.first_bad.name) == ("checkpoint-1000", "checkpoint-2000")
+    assert [(entry.file, entry.kind) for entry in found.scan.not_counted] == [("trainer_state.json", "not_read")]
     assert [tensor.file for tensor in found.scan.worst_first()] == ["optimizer.npz", "model.safetensors"]
+
+
+@pytest.mark.parametrize("wrong", [{"threads": 0}, {"raw_dtypes": ["no"]}])
+def test_wrong_options_are_no_unread_steps(tmp_path, wrong):
+    series(tmp_path, [False])
+    with pytest.raises(ContractError):
+        firstnan.first_bad(tmp_path, **wrong)
 
 
 def test_the_command_says_what_it_looked_at(tmp_path):

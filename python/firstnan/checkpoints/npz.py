@@ -88,6 +88,7 @@ class NpzFile:
                         tick(int(self.size * min(1.0, progress.done / unpacked)))
                 finally:
                     progress.stop = True
+                    pool.shutdown(cancel_futures=True)
             for counted in pending:
                 yield counted.result()
 

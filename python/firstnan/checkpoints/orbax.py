@@ -97,6 +97,9 @@ class _Item:
         except ValueError as error:
             yield NotCounted(self.label, None, "refused", f"the database cannot be read ({_code(error)})")
             return
+        except OSError as error:
+            yield NotCounted(self.label, None, "unreadable", error.strerror or type(error).__name__)
+            return
         stored = {}
         for key in keys:
             name, slash, last = key.decode("utf-8", "backslashreplace").rpartition("/")
@@ -146,6 +149,8 @@ class _Item:
             yield TensorScan(self.label, name, dtype, shape, self._counted(array, add))
         except ContractError as error:
             yield NotCounted(self.label, name, "refused", str(error))
+        except OSError as error:
+            yield NotCounted(self.label, name, "unreadable", error.strerror or type(error).__name__)
         except ValueError as error:
             reason = f"its array cannot be opened or one of its chunks be read ({_code(error)})"
             yield NotCounted(self.label, name, "refused", reason)
@@ -159,7 +164,7 @@ class _Item:
         chunk = tuple(array.chunk_layout.read_chunk.shape or shape)
         if 0 in shape:
             return FiniteCounts(0, 0, 0, 0, 0.0, None)
-        ahead = max(1, IN_FLIGHT_BYTES // max(1, math.prod(chunk) * array.dtype.numpy_dtype.itemsize))
+        ahead = min(1024, IN_FLIGHT_BYTES // max(1, math.prod(chunk) * array.dtype.numpy_dtype.itemsize)) or 1
         corners = itertools.product(*(range(0, extent, step) for extent, step in zip(shape, chunk, strict=True)))
         flying: deque[tuple[tuple[int, ...], Any]] = deque()
         parts = []

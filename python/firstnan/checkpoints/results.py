@@ -31,14 +31,14 @@ class TensorScan:
 class NotCounted:
     """A tensor, or a file where `name` is None, that has no counts or not all.
 
-    `kind` is `"refused"` (it is damaged, or of a type that cannot be read), `"unreadable"` (the system could not read it)
-    or `"no_numbers"` (text, dates, or a member that is no array: nothing there can be non-finite). `reason` names the
-    field and the bound, never a value.
+    `kind` is `"refused"` (it is damaged, or of a type that cannot be read), `"unreadable"` (the system could not read it),
+    `"no_numbers"` (text, dates, or a member that is no array: nothing there can be non-finite) or `"not_read"` (something
+    else in the folder, not looked into). `reason` names the field and the bound, never a value.
     """
 
     file: str
     name: str | None
-    kind: Literal["refused", "unreadable", "no_numbers"]
+    kind: Literal["refused", "unreadable", "no_numbers", "not_read"]
     reason: str
 
 
@@ -52,8 +52,8 @@ class CheckpointScan:
 
     @property
     def complete(self) -> bool:
-        """Whether every number in the checkpoint was counted."""
-        return all(entry.kind == "no_numbers" for entry in self.not_counted)
+        """Whether every number was counted in what is of the kinds that are read."""
+        return not any(entry.kind in ("refused", "unreadable") for entry in self.not_counted)
 
     @property
     def all_finite(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from firstnan.checkpoints.dtypes import BITS, HALVES, SAFETENSORS
@@ -72,18 +73,16 @@ def decode_header(text: bytes, data_bytes: int) -> Header:
         raise _refused("the header must be an object", "type", "object")
     entries: list[Entry] = []
     refused: list[tuple[str | None, str]] = []
-    seen: set[str] = set()
-    for name, value in header:
-        if name in seen:
-            # Which of the two is meant cannot be known.
-            entries = [entry for entry in entries if entry.name != name]
-            refused.append((name, "its name comes twice in the header"))
+    times = Counter(name for name, _ in header)
+    for name, value in dict(header).items():
+        if times[name] > 1:
+            # Which of them is meant cannot be known.
+            refused.append((name, "its name comes more than once in the header"))
         elif name != "__metadata__":
             try:
                 entries.append(_entry(name, value, data_bytes))
             except ContractError as error:
                 refused.append((name, str(error)))
-        seen.add(name)
     return _without_overlaps(entries, refused, data_bytes)
 
 

@@ -52,11 +52,11 @@ def scan(
         ImportError: an Orbax checkpoint, and tensorstore is not installed (`firstnan[scan]`).
     """
     place, workers, raw = checked_path("path", path), _workers(threads), _raw(raw_dtypes)
-    sources, indices, damaged = _sources(place, raw)
+    sources, indices, unread = _sources(place, raw)
     sizes = [source.size for source in sources]
     before = 0
     tensors: list[TensorScan] = []
-    missing: list[NotCounted] = damaged
+    missing: list[NotCounted] = unread
     for source, size in zip(sources, sizes, strict=True):
         try:
             for entry in source.count(workers, _tick(progress, before, sum(sizes))):
@@ -85,22 +85,25 @@ def is_checkpoint_file(name: str) -> bool:
 
 
 def _sources(place: Path, raw: Mapping[int, str]) -> tuple[list[Source], list[ShardIndex], list[NotCounted]]:
-    """The files and folders to read; the indices of what must be in them; and the indices that cannot be read."""
+    """The files and folders to read; the indices of what must be in them; and what in a folder is not read."""
     if place.is_dir():
         if is_orbax(place):
             return [OrbaxFolder(place)], [], []
-        names = sorted(entry.name for entry in place.iterdir() if entry.is_file())
-        indices, damaged = [], []
+        entries = sorted(place.iterdir())
+        names = [entry.name for entry in entries if entry.is_file()]
+        indices, unread = [], []
         for name in names:
             if name.endswith(INDEX):
                 try:
                     indices.append(read_index(place / name))
                 except ContractError as error:
-                    damaged.append(NotCounted(name, None, "refused", str(error)))
+                    unread.append(NotCounted(name, None, "refused", str(error)))
         files = [_file(place / name, name, raw) for name in names if is_checkpoint_file(name)]
-        if not (files or indices or damaged):
+        if not (files or indices or unread):
             raise _no_checkpoint("holds no checkpoint of these kinds itself (its steps may: --first-bad)")
-        return files, indices, damaged
+        others = [x.name for x in entries if not x.is_file() or not x.name.endswith((*SUFFIXES, INDEX))]
+        unread.extend(NotCounted(name, None, "not_read", "not of the kinds that are read") for name in others)
+        return files, indices, unread
     if place.name.endswith(INDEX):
         index = read_index(place)
         there = [name for name in index.shards if (place.parent / name).is_file()]
@@ -133,6 +136,12 @@ def _file(path: Path, label: str, raw: Mapping[int, str]) -> Source:
 def _no_checkpoint(words: str) -> ContractError:
     kinds = ".safetensors, .npz, .npy, .safetensors.index.json, Orbax"
     return ContractError(f"the path {words} [type: {kinds}]", kind="type", layer="wire", pointer="", bound=kinds)
+
+
+def check_options(threads: Any, raw_dtypes: Iterable[str]) -> None:
+    """Raises what `scan` would raise of them."""
+    _workers(threads)
+    _raw(raw_dtypes)
 
 
 def _workers(threads: Any) -> int:

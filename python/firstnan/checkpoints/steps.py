@@ -12,7 +12,7 @@ from typing import Final, Literal
 from firstnan.arguments import checked_path
 from firstnan.checkpoints.orbax import UNFINISHED
 from firstnan.checkpoints.results import CheckpointScan
-from firstnan.checkpoints.scanning import SUFFIXES, Progress, scan
+from firstnan.checkpoints.scanning import SUFFIXES, Progress, check_options, scan
 from firstnan.errors import ContractError
 
 ASSUMPTION: Final = "a checkpoint that is bad stays bad in every later step"
@@ -71,11 +71,12 @@ def first_bad(
 
     Raises:
         ContractError: an argument is out of its bounds, there is no step, or two of one number.
-        OSError, ImportError: as `scan`.
+        OSError: the folder cannot be read.
+        ImportError: as `scan`.
     """
-    place = checked_path("folder", folder)
+    place, raw = checked_path("folder", folder), tuple(raw_dtypes)
+    check_options(threads, raw)
     names = steps_of(place)
-    raw = tuple(raw_dtypes)
     numbers = list(names)
     looks: dict[int, StepLook] = {}
     scans: dict[int, CheckpointScan] = {}
@@ -132,7 +133,7 @@ def _look(
 ) -> tuple[StepLook, CheckpointScan | None]:
     try:
         scanned = scan(path, threads=threads, raw_dtypes=raw, progress=progress)
-    except ContractError:
+    except (ContractError, OSError):
         return StepLook(number, path.name, "unread", 0), None
     if scanned.nonfinite:
         return StepLook(number, path.name, "nonfinite", scanned.nonfinite), scanned

@@ -25,6 +25,7 @@ from firstnan.printable import printable
 SHOWN_TENSORS: Final = 40
 SHOWN_NAME: Final = 120
 """The characters of a name in a table; --json has all of them."""
+SHOWN_OTHERS: Final = 8
 SHOWN_BESIDE_BAR: Final = 24
 NUMBERS: Final = ("checked", "non-finite", "NaN", "+Inf", "-Inf", "largest finite", "first at")
 
@@ -112,8 +113,12 @@ def show(scanned: CheckpointScan, every: bool) -> None:
         if len(shown) < len(tensors):
             say(f"and {count(len(tensors) - len(shown))} more, all finite: --all lists them")
         say()
-    for entry in scanned.not_counted:
+    told = [entry for entry in scanned.not_counted if entry.kind != "not_read"]
+    for entry in told:
         say(f"{place(entry)}: {entry.kind.replace('_', ' ')}: {entry.reason}")
+    if others := [entry.file for entry in scanned.not_counted if entry.kind == "not_read"]:
+        more = f" and {count(len(others) - SHOWN_OTHERS)} more" if len(others) > SHOWN_OTHERS else ""
+        say(f"in the folder, not read: {', '.join(map(short, others[:SHOWN_OTHERS]))}{more}")
     if scanned.not_counted:
         say()
     say(summary(scanned, len(tensors), bad))
@@ -122,7 +127,7 @@ def show(scanned: CheckpointScan, every: bool) -> None:
 def summary(scanned: CheckpointScan, tensors: int, bad: int) -> str:
     """All of it in one line."""
     told = f"{count(tensors)} tensor{'' if tensors == 1 else 's'}, {count(scanned.checked)} elements"
-    uncounted = sum(1 for entry in scanned.not_counted if entry.kind != "no_numbers")
+    uncounted = sum(1 for entry in scanned.not_counted if entry.kind in ("refused", "unreadable"))
     words = "all finite"
     if bad:
         kinds = (("NaN", scanned.nan), ("+Inf", scanned.positive_infinity), ("-Inf", scanned.negative_infinity))

@@ -13,6 +13,7 @@ from firstnan.ingest.locks import locked
 from firstnan.ingest.missing import needed
 from firstnan.ingest.problems import StoreError
 from firstnan.ingest.segments import QUARANTINE, ROW_GROUP_ROWS, Segment, name_of, schema_of, write_segment
+from firstnan.ingest.snapshot import Snapshot
 from firstnan.ingest.store import Listed, Store
 from firstnan.ingest.sweep import LEFTOVER_AGE_S, Swept, sweep
 
@@ -64,7 +65,7 @@ def compact(
             after += len(listed)
             with store.snapshot() as snapshot:
                 snapshot.files(kind)  # missing and cut ones are named before anything is done
-                twice = {} if kind == QUARANTINE else repeated_rows(store.folder, [each.segment for each in movable])
+                twice = {} if kind == QUARANTINE else repeated_rows(snapshot, [each.segment for each in movable])
                 groups = [group for group in grouped(movable, target_bytes) if len(group) > 1 or group[0].segment.file in twice]
                 if not groups:
                     continue
@@ -96,14 +97,18 @@ def grouped(segments: Sequence[Listed], target_bytes: int) -> Iterator[list[List
         yield group
 
 
-def repeated_rows(folder: str, segments: Sequence[Segment]) -> dict[str, list[int]]:
-    """By file the rows, counted from 0, that an earlier row repeats."""
+def repeated_rows(snapshot: Snapshot, segments: Sequence[Segment]) -> dict[str, list[int]]:
+    """By file the rows, counted from 0, that an earlier row repeats.
+
+    Raises:
+        StoreError: a segment is `unreadable`.
+    """
     if not segments:
         return {}
     duckdb, pa = needed("duckdb"), needed("pyarrow")
     from firstnan.ingest.questions import quoted_files
 
-    files = [os.path.join(folder, segment.file) for segment in segments]
+    files = [os.path.join(snapshot.folder, segment.file) for segment in segments]
     order = pa.table({"file": files, "place": range(len(files))})
     identity = ", ".join(IDENTITY)
     # Digests that occur once are passed over first: that is an aggregate, which needs less memory than an order.
@@ -118,14 +123,18 @@ def repeated_rows(folder: str, segments: Sequence[Segment]) -> dict[str, list[in
             FROM rows SEMI JOIN twice USING (record_sha256))
         WHERE nth > 1 ORDER BY place, row"""
     found: dict[str, list[int]] = {}
-    with tempfile.TemporaryDirectory(prefix="firstnan-") as spill, duckdb.connect(":memory:") as connection:
-        connection.execute(f"SET memory_limit = '{DEDUPLICATION_MEMORY}'")
-        connection.execute("SET temp_directory = ?", [spill])
-        connection.register("order_of_files", order)
-        answer = connection.execute(question)
-        while rows := answer.fetchmany(10_000):
-            for place, row in rows:
-                found.setdefault(segments[place].file, []).append(row)
+    try:
+        with tempfile.TemporaryDirectory(prefix="firstnan-") as spill, duckdb.connect(":memory:") as connection:
+            connection.execute(f"SET memory_limit = '{DEDUPLICATION_MEMORY}'")
+            connection.execute("SET temp_directory = ?", [spill])
+            connection.register("order_of_files", order)
+            answer = connection.execute(question)
+            while rows := answer.fetchmany(10_000):
+                for place, row in rows:
+                    found.setdefault(segments[place].file, []).append(row)
+    except duckdb.Error:
+        snapshot.check()
+        raise
     return found
 
 

@@ -54,7 +54,7 @@ def follow_files(intake: Intake, sources: SourceLike | Iterable[SourceLike], rea
             if time.monotonic() - scanned > RESCAN_S:
                 ready = again(sources, ready)
                 scanned = time.monotonic()
-        intake.summary.waiting = sum(one.waiting for one in (*followed.values(), *leaving))
+        intake.summary.waiting = sum(one.left_over() for one in (*followed.values(), *leaving))
     finally:
         for one in (*followed.values(), *leaving):
             one.close()
@@ -87,7 +87,6 @@ class Followed:
     def __init__(self, source: Source, path: str, descriptor: int) -> None:
         self.source = source
         self.path = path
-        self.waiting = 0
         self._descriptor = descriptor
         self._bytes = self._lines = self._size = 0
         self._open_line: str | None = None
@@ -123,19 +122,17 @@ class Followed:
         size = os.fstat(self._descriptor).st_size
         if size < self._bytes or (size != self._size and not self._goes_on()):
             intake.summary.notes.append(f"{self.source.name}: truncated; it is read from its start")
-            self._bytes = self._lines = self._size = self.waiting = 0
+            self._bytes = self._lines = self._size = 0
             self._open_line = None
         if size == self._size and not open_line:
             return
         if size != self._size:
             self._grew = time.monotonic()
         self._size = size
-        self.waiting = 0
         shards = intake.shards(self._source(), self._bytes, self._lines + 1)
         try:
             for shard in shards:
                 if not shard.ended and not open_line:
-                    self.waiting = shard.bytes
                     break
                 intake.take(shard, self.path, self._open_line)
                 self._open_line = None
@@ -146,12 +143,16 @@ class Followed:
             shards.close()
             self._remember()
 
+    def left_over(self) -> int:
+        """Bytes of the file that are not taken in: a last line without an end, or what came at the very end."""
+        return max(0, os.fstat(self._descriptor).st_size - self._bytes)
+
     def left(self, intake: Intake) -> bool:
         """Takes in what is still added to a file that has lost its name; True once it is quiet and all of it is taken."""
         self.take_more(intake)
         if time.monotonic() - self._grew < QUIET_S:
             return False
-        if self.waiting:
+        if self.left_over():
             # A place of its own, since its name is that of another text now.
             self.path = f"{self.path} (rotated {os.fstat(self._descriptor).st_ino})"
             self.take_more(intake, open_line=True)

@@ -37,7 +37,7 @@ class Summary:
         known: lines that the store had.
         shards: parts of the text that were added.
         kinds: `records` by kind.
-        waiting: bytes of last lines that have no end yet, at the end of `follow`.
+        waiting: bytes that are not taken in at the end of `follow`: last lines that have no end yet.
         seconds: it took.
         failed: the sources that could not be read to their end, each with why; what came before that is in the store.
         notes: what happened to followed files: rotated, truncated.

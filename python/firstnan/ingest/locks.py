@@ -17,6 +17,8 @@ class FileLock:
         Raises:
             BlockingIOError: another holds it, and `wait` is false.
         """
+        self.path = path
+        self._descriptor: int | None = None
         how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
         while True:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -29,8 +31,7 @@ class FileLock:
                 raise
             # It was removed between the opening and the lock: a lock that nobody else would meet.
             os.close(descriptor)
-        self.path = path
-        self._descriptor: int | None = descriptor
+        self._descriptor = descriptor
 
     def release(self) -> None:
         """Gives it back; more than once is fine."""

@@ -97,7 +97,7 @@ class Manifest:
     def _make(self, meta: dict[str, int]) -> None:
         self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
         with self.writing() as connection:
-            for statement in TABLES.split(";"):
+            for statement in filter(str.strip, TABLES.split(";")):
                 connection.execute(statement)
             everything = {"generation": 0, "duplicates": 0, **meta}
             connection.executemany("INSERT INTO meta VALUES (?, ?)", everything.items())

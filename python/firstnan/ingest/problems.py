@@ -10,6 +10,9 @@ from collections.abc import Iterator
 
 from firstnan.errors import ContractError
 
+LEAST_ROOM = 1 << 16
+"""Bytes below which a disk is full: SQLite's index of the log grows by 32 KiB."""
+
 
 class StoreError(ContractError):
     """A store cannot be used as it is. `kind` says why, and the message names the file:
@@ -41,7 +44,9 @@ def manifest_errors(path: str) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_FULL:
+        # Where there is no room for its index of the log, SQLite says no more than that it cannot write.
+        room = code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and os.statvfs(os.path.dirname(path) or ".")
+        if code == sqlite3.SQLITE_FULL or (room and room.f_bavail * room.f_frsize < LEAST_ROOM):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path) from None
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise StoreError("busy", path, "another process has held the manifest for too long") from None

@@ -61,8 +61,10 @@ def connection_of(snapshot: Snapshot) -> duckdb.DuckDBPyConnection:
             allowed += [name for file in files for name in {file, as_pattern(file)}]
         connection.execute("SET allowed_paths = ?", [allowed])
         connection.execute("SET enable_external_access = false; SET lock_configuration = true")
-    except BaseException:
+    except BaseException as error:
         connection.close()
+        if isinstance(error, library.Error):
+            snapshot.check()
         raise
     return connection
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from firstnan._core import LineReader, Shard, kinds, table_of_kind, table_of_quarantine
 from firstnan.errors import ContractError
 from firstnan.ingest.missing import needed
+from firstnan.ingest.rows import RowLines
 from firstnan.ingest.sources import Source, SourceLike, sources_of
 
 if TYPE_CHECKING:
@@ -142,9 +143,12 @@ def shards_of(source: Source, *, kind: str | None, shard_bytes: int, max_line_by
     Raises:
         OSError, ContractError: as `read`. A refusal of the source itself names it.
     """
-    reader = LineReader(source.file, name=source.name, kind=kind, start=start, first_line=first_line, shard_bytes=shard_bytes,
-                        max_line_bytes=max_line_bytes)
+    rows = None if source.form == "lines" else RowLines(str(source.file), source.form, kind)
+    reader = LineReader(source.file if rows is None else rows.descriptor, name=source.name, kind=kind, start=start,
+                        first_line=first_line, shard_bytes=shard_bytes, max_line_bytes=max_line_bytes)
     try:
+        if rows is not None:
+            rows.close()  # the reader has its own
         while True:
             try:
                 shard = reader.next_shard()
@@ -152,9 +156,10 @@ def shards_of(source: Source, *, kind: str | None, shard_bytes: int, max_line_by
                 error.args = (f"{source.name}: {error}",)
                 raise
             if shard is None:
-                return
+                break
             yield shard
             del shard  # its text, before the next one comes
+        if rows is not None:
+            rows.check()
     finally:
         reader.close()
-

@@ -23,6 +23,7 @@ counts      `count_stages`, pure, inside jit: five pytrees become one uint32 arr
             leaf, over integer tests of the bits; no arithmetic on the values, no host round trip, no 64-bit types.
             Totals are exact to 2**64 elements: below 2**32 one 32-bit half cannot overflow, above it both are carried.
 shards      the same of each device of a mesh, to name the one that went bad before a reduction spread it.
+hosttree    counts of a pytree that lies on the host: `firstnan.count_finite` of every leaf.
 tally       the same as Python numbers, per leaf and per stage.
 evidence    a tally and a contract become `TrainingRunEvidence`; what follows the first bad stage is NOT_RUN.
 verdict     evidence and triage of the steps of a window, in order.
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
     from firstnan.jax.counts import count_stages as count_stages
     from firstnan.jax.evidence import capture as capture
     from firstnan.jax.history import StepSummary as StepSummary
+    from firstnan.jax.hosttree import TreeCounts as TreeCounts
+    from firstnan.jax.hosttree import count_finite_tree as count_finite_tree
     from firstnan.jax.loop import run as run
     from firstnan.jax.manifest import Difference as Difference
     from firstnan.jax.peers import Peers as Peers
@@ -86,6 +89,7 @@ _HOMES = {
     "evidence": ("capture",),
     "counts": ("LeafKind", "StageCounts", "count_stages"),
     "history": ("StepSummary",),
+    "hosttree": ("TreeCounts", "count_finite_tree"),
     "loop": ("run",),
     "manifest": ("Difference",),
     "peers": ("Peers", "Word"),
@@ -119,10 +123,12 @@ __all__ = [
     "StepRefused",
     "StepSummary",
     "Tally",
+    "TreeCounts",
     "Word",
     "bad_shards",
     "before_reduction",
     "capture",
+    "count_finite_tree",
     "count_shards",
     "count_stages",
     "each_shard",

@@ -50,7 +50,13 @@ FORMATS: Final[dict[str, FloatFormat]] = {
 }
 
 # A complex number is two of these; its element is judged as one.
-COMPLEX_PARTS: Final[dict[str, str]] = {"complex64": "float32", "complex128": "float64"}
+# The first two are ml_dtypes', in numpy arrays only: JAX has no such arrays.
+COMPLEX_PARTS: Final[dict[str, str]] = {
+    "complex32": "float16",
+    "bcomplex32": "bfloat16",
+    "complex64": "float32",
+    "complex128": "float64",
+}
 
 INTEGERS: Final[frozenset[str]] = frozenset(
     ["bool"] + [f"{sign}int{bits}" for sign in ("", "u") for bits in (1, 2, 4, 8, 16, 32, 64)]

@@ -125,10 +125,13 @@ def host_row(array: np.ndarray[Any, Any], missing: tuple[int, ...] = ()) -> np.n
     """The row of a numpy array of numbers, as it is and where it is."""
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     name = array.dtype.name
-    parts = [array.real, array.imag] if name in COMPLEX_PARTS else [array]
+    parts = [array]
     layout = FORMATS.get(COMPLEX_PARTS.get(name, name))
     if layout is not None:
-        parts = [part.view(f"uint{max(8, layout.bits)}") for part in parts]
+        word = f"uint{max(8, layout.bits)}"
+        # By fields: numpy's real and imag do not know the complex types that ml_dtypes adds.
+        pair = array.view([("real", word), ("imag", word)]) if name in COMPLEX_PARTS else None
+        parts = [array.view(word)] if pair is None else [pair["real"], pair["imag"]]
     elif array.dtype.itemsize == 1 and name != "bool":
         parts = [array.astype(np.int16)]
     counts, largest = [0, 0, 0], 0

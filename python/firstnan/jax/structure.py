@@ -29,6 +29,7 @@ from firstnan.printable import printable
 
 _PYTHON_VALUES: Final = {"bool": bool, "int": int, "float": float, "complex": complex, "str": str}
 _NUMBERED: Final = re.compile(r".*#[0-9]+", re.DOTALL | re.ASCII)
+_ELSEWHERE: Final = "other processes hold part of it, so take it from a checkpoint of the step, or let the step replicate it"
 _DECIMAL_BITS: Final = 2_000  # within the 640 digits that Python turns to text and back whatever its limit is set to
 _MAX_INT_BITS: Final = 1 << 20
 
@@ -37,7 +38,7 @@ def pack(tree: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     """A pytree as a JSON object, `{"leaves": […], "nodes": […]}`, and the tensors that it names.
 
     A leaf that has no bytes here (an object, an array that other processes hold part of) is recorded as `absent` with
-    the reason; only a template can fill it in.
+    the reason; only a template can fill it in. An array that several processes hold whole is saved by each.
 
     Raises:
         ContractError: a leaf was donated, so its bytes are gone.
@@ -104,7 +105,11 @@ def _describe_leaf(leaf: Any, path: str) -> tuple[dict[str, Any], Array | None]:
         if leaf.is_deleted():
             raise ContractError(f"leaf {path!r} was donated to a computation, so its bytes are gone")
         if not leaf.is_fully_addressable:
-            return {"kind": "absent", "reason": "other processes hold part of it", "shape": [*leaf.shape]}, None
+            # Typed keys cannot be put back on devices of other processes (JAX 0.10's device_put).
+            if not leaf.is_fully_replicated or jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+                return {"kind": "absent", "reason": _ELSEWHERE, "shape": [*leaf.shape]}, None
+            # Each process has all of it: on any of its devices.
+            leaf = leaf.addressable_data(0)
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return {"kind": "key", "impl": str(jax.random.key_impl(leaf))}, np.asarray(jax.random.key_data(leaf))
         array = np.asarray(leaf)

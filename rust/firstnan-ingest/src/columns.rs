@@ -32,10 +32,32 @@ struct Variant {
     absent: Vec<usize>,
 }
 
+/// Which values are there; the bits begin with the first null, since most columns never have one.
+#[derive(Default)]
+struct Validity {
+    length: usize,
+    bits: Vec<bool>,
+}
+
+impl Validity {
+    fn push(&mut self, valid: bool) {
+        if !valid && self.bits.is_empty() {
+            self.bits = vec![true; self.length];
+        }
+        if !valid || !self.bits.is_empty() {
+            self.bits.push(valid);
+        }
+        self.length += 1;
+    }
+
+    fn finish(self) -> Option<NullBuffer> {
+        (!self.bits.is_empty()).then(|| NullBuffer::new(BooleanBuffer::from(self.bits)))
+    }
+}
+
 struct Node {
     values: Values,
-    valid: Vec<bool>,
-    nulls: usize,
+    valid: Validity,
     nullable: bool,
     children: Vec<(&'static str, usize)>,
 }
@@ -63,7 +85,7 @@ impl Columns {
 
     /// How many records there are.
     pub fn rows(&self) -> usize {
-        self.nodes[0].valid.len()
+        self.nodes[0].valid.length
     }
 
     /// Moves to the start of a next record, which must then be visited.
@@ -83,7 +105,7 @@ impl Columns {
             FieldType::Array(_) => Values::Items { ends: Vec::new(), total: 0, item: index + 1 },
             FieldType::Record(_) | FieldType::Union(_) => Values::Record { variants: Vec::new() },
         };
-        self.nodes.push(Node { values, valid: Vec::new(), nulls: 0, nullable, children: Vec::new() });
+        self.nodes.push(Node { values, valid: Validity::default(), nullable, children: Vec::new() });
         match kind {
             FieldType::Array(item) => {
                 self.plan(item, false);
@@ -134,7 +156,6 @@ impl Columns {
     fn append_null(&mut self, index: usize) {
         let node = &mut self.nodes[index];
         node.valid.push(false);
-        node.nulls += 1;
         match &mut node.values {
             Values::Text(texts) => texts.end(),
             Values::Integer(values) => values.push(0),
@@ -185,7 +206,7 @@ fn all_arrays(nodes: &mut [Option<Node>], children: Vec<(&'static str, usize)>) 
 /// The array of a node, two for a real.
 fn arrays(nodes: &mut [Option<Node>], name: &str, index: usize) -> Result<Vec<(Field, ArrayRef)>, ArrowError> {
     let Some(node) = nodes[index].take() else { return Ok(Vec::new()) };
-    let nulls = (node.nulls > 0).then(|| NullBuffer::new(BooleanBuffer::from(node.valid)));
+    let nulls = node.valid.finish();
     let array: ArrayRef = match node.values {
         Values::Text(texts) => texts.finish(nulls)?,
         Values::Integer(values) => Arc::new(Int64Array::try_new(values.into(), nulls)?),

@@ -3,9 +3,11 @@
 //! A contents list only; `python/firstnan/_core.pyi` is the documentation of the functions.
 
 mod arrow;
+mod arrow_counts;
 mod build;
 mod classes;
 mod decimal;
+mod dlpack;
 mod errors;
 mod extract;
 mod finite;
@@ -15,6 +17,7 @@ mod identity;
 mod ingest;
 mod input;
 mod judge;
+mod memory;
 mod names;
 mod native;
 mod records;
@@ -28,6 +31,10 @@ mod _core {
 
     #[pymodule_export]
     use super::arrow::ArrowTable;
+    #[pymodule_export]
+    use super::arrow_counts::{count_arrow_array, count_arrow_stream};
+    #[pymodule_export]
+    use super::dlpack::count_dlpack;
     #[pymodule_export]
     use super::finite::count_finite;
     #[pymodule_export]

@@ -6,10 +6,13 @@ use std::thread;
 
 use super::counts::Counts;
 use super::format::{Format, Kind};
-use super::{float, integer};
+use super::{float, integer, machine};
 
 /// What is looked at in one go: half of a small first-level cache, and a multiple of every element's width.
 pub const BLOCK_BYTES: usize = 8192;
+
+/// What is reduced to one number before the memory after the next few is asked for.
+pub(super) const PART_BYTES: usize = 1024;
 
 /// What a thread takes at a time, so that one that is held up does not hold up the others.
 const PIECE_BYTES: usize = 1 << 20;
@@ -21,6 +24,13 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Where `bytes` is no whole number of elements.
 pub fn count(format: &Format, bytes: &[u8], byte_swapped: bool) -> Counts {
     assert!(bytes.len().is_multiple_of(format.width), "the bytes are no whole number of elements");
+    machine::count(format, bytes, byte_swapped)
+}
+
+/// `count` for whatever processor it is compiled into.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "compiled once for each width of vectors")]
+pub(super) fn count_plainly(format: &Format, bytes: &[u8], byte_swapped: bool) -> Counts {
     match format.kind {
         Kind::Float(layout) | Kind::Complex(layout) => {
             let parts = if matches!(format.kind, Kind::Complex(_)) { 2 } else { 1 };

@@ -1,10 +1,12 @@
 //! Floating-point elements, real and complex, by integer tests of their bits.
 #![allow(clippy::cast_possible_truncation, reason = "lengths of blocks")]
 #![allow(clippy::needless_bitwise_bool, reason = "no branch, so that loops are vectorised")]
+#![allow(clippy::inline_always, reason = "compiled once for each width of vectors")]
 
-use super::contiguous::BLOCK_BYTES;
+use super::contiguous::{BLOCK_BYTES, PART_BYTES};
 use super::counts::Counts;
 use super::format::FloatLayout;
+use super::machine::ask_ahead;
 use super::word::Word;
 
 /// The layout's masks as words.
@@ -18,6 +20,7 @@ struct Masks<W> {
 }
 
 impl<W: Word> Masks<W> {
+    #[inline(always)]
     fn new(layout: &FloatLayout) -> Self {
         Self {
             magnitude: W::narrow(layout.magnitude_mask()),
@@ -27,9 +30,22 @@ impl<W: Word> Masks<W> {
             negative_zero: layout.nan_is_negative_zero.then(|| W::narrow(layout.sign)),
         }
     }
+    #[inline(always)]
+    fn is_infinite(&self, word: W) -> bool {
+        self.infinity == Some(word.and(self.magnitude))
+    }
+    #[inline(always)]
+    fn is_finite(&self, word: W) -> bool {
+        (word.and(self.magnitude).key() <= self.largest.key()) & (self.negative_zero != Some(word))
+    }
+    #[inline(always)]
+    fn is_negative(&self, word: W) -> bool {
+        word.and(self.sign) != W::narrow(0)
+    }
 }
 
 /// Counts elements of `parts` words each, 1 or 2; `load` says what byte order they have.
+#[inline(always)]
 pub fn count<W: Word, const N: usize>(
     bytes: &[u8],
     load: impl Fn([u8; N]) -> W + Copy,
@@ -41,12 +57,11 @@ pub fn count<W: Word, const N: usize>(
     let mut counts = Counts { checked: (words.len() / parts) as u64, ..Counts::default() };
     let mut largest = None;
     for (number, block) in words.chunks(BLOCK_BYTES / N).enumerate() {
-        let magnitudes = block.iter().map(|&word| load(word).and(masks.magnitude));
-        let peak = magnitudes.clone().fold(W::LOWEST, |peak, word| peak.max(word.key()));
+        let peak = peak(block, load, masks);
         let one_nan = masks.negative_zero.is_some_and(|nan| contains(block, load, nan));
         if peak <= masks.largest.key() && !one_nan {
             if largest.is_none_or(|largest: W| peak >= largest.key()) {
-                largest = largest.max(Some(W::exact(magnitudes, peak)));
+                largest = largest.max(Some(W::exact(block.iter().map(|&word| load(word).and(masks.magnitude)), peak)));
             }
             continue;
         }
@@ -54,9 +69,7 @@ pub fn count<W: Word, const N: usize>(
         counts.nan += u64::from(found.nan);
         counts.positive_infinity += u64::from(found.positive);
         counts.negative_infinity += u64::from(found.negative);
-        if found.finite > 0 {
-            largest = largest.max(Some(found.largest));
-        }
+        largest = largest.max(found.largest);
         let before = (number * (BLOCK_BYTES / N) / parts) as u64;
         counts.first_nonfinite = counts.first_nonfinite.or_else(|| {
             let inside = block.chunks(parts).position(|element| element.iter().any(|&w| !masks.is_finite(load(w))));
@@ -68,7 +81,20 @@ pub fn count<W: Word, const N: usize>(
     counts
 }
 
+/// The largest key of a block's magnitudes.
+#[inline(always)]
+fn peak<W: Word, const N: usize>(block: &[[u8; N]], load: impl Fn([u8; N]) -> W, masks: Masks<W>) -> W::Key {
+    let mut peak = W::LOWEST;
+    for part in block.chunks(PART_BYTES / N) {
+        ask_ahead(part);
+        // Reduced by itself, since a reduction over the parts of a block is not vectorised as one.
+        peak = peak.max(part.iter().fold(W::LOWEST, |peak, &word| peak.max(load(word).and(masks.magnitude).key())));
+    }
+    peak
+}
+
 /// One branchless pass, so that it is vectorised; only for formats of one byte.
+#[inline(always)]
 fn contains<W: Word, const N: usize>(block: &[[u8; N]], load: impl Fn([u8; N]) -> W, wanted: W) -> bool {
     block.iter().fold(0, |found, &word| found | u8::from(load(word) == wanted)) != 0
 }
@@ -77,63 +103,74 @@ struct Found<W> {
     nan: u32,
     positive: u32,
     negative: u32,
-    finite: u32,
-    largest: W,
+    /// Of the finite elements, None where there is none.
+    largest: Option<W>,
 }
 
-impl<W: Word> Masks<W> {
-    #[inline]
-    fn is_infinite(&self, word: W) -> bool {
-        self.infinity == Some(word.and(self.magnitude))
-    }
-    #[inline]
-    fn is_finite(&self, word: W) -> bool {
-        (word.and(self.magnitude) <= self.largest) & (self.negative_zero != Some(word))
-    }
-    #[inline]
-    fn is_negative(&self, word: W) -> bool {
-        word.and(self.sign) != W::narrow(0)
-    }
-}
-
-fn classify<W: Word, const N: usize>(block: &[[u8; N]], load: impl Fn([u8; N]) -> W, masks: Masks<W>) -> Found<W> {
-    let mut found = Found { nan: 0, positive: 0, negative: 0, finite: 0, largest: W::narrow(0) };
-    let none = W::narrow(0);
-    // Counted in lanes as narrow as the element, which 255 elements cannot overflow.
-    for part in block.chunks(255) {
-        let (mut finite, mut positive, mut negative) = (none, none, none);
-        for &word in part {
-            let word = load(word);
-            let (is_finite, is_infinite) = (masks.is_finite(word), masks.is_infinite(word));
-            let below_zero = masks.is_negative(word);
-            finite = finite.add(W::from(is_finite));
-            positive = positive.add(W::from(is_infinite & !below_zero));
-            negative = negative.add(W::from(is_infinite & below_zero));
-            found.largest = found.largest.max(if is_finite { word.and(masks.magnitude) } else { none });
+/// One simple loop for each question: the block is in the first-level cache, and each is vectorised.
+#[inline(always)]
+fn classify<W: Word, const N: usize>(block: &[[u8; N]], load: impl Fn([u8; N]) -> W + Copy, masks: Masks<W>) -> Found<W> {
+    // What cannot change is asked outside the loops, for a loop that asks it is not vectorised.
+    let below = |word: W| word.and(masks.magnitude).key() <= masks.largest.key();
+    let finite = match masks.negative_zero {
+        None => number_of(block, load, below),
+        Some(nan) => number_of(block, load, |word| below(word) & (word != nan)),
+    };
+    let (positive, negative) = masks.infinity.map_or((0, 0), |infinity| {
+        let significant = masks.magnitude.add(masks.sign);
+        let below_zero = infinity.add(masks.sign);
+        (
+            number_of(block, load, |word| word.and(significant) == infinity),
+            number_of(block, load, |word| word.and(significant) == below_zero),
+        )
+    });
+    let largest = (finite > 0).then(|| {
+        // The magnitude of a NaN that is -0 is 0, which is above none.
+        let finite_or_zero = |&word: &[u8; N]| {
+            let magnitude = load(word).and(masks.magnitude);
+            if magnitude.key() <= masks.largest.key() { magnitude } else { W::narrow(0) }
+        };
+        let mut peak = W::LOWEST;
+        for word in block {
+            peak = peak.max(finite_or_zero(word).key());
         }
-        let [finite, positive, negative] = [finite, positive, negative].map(Word::small);
-        found.finite += finite;
-        found.positive += positive;
-        found.negative += negative;
-        found.nan += part.len() as u32 - finite - positive - negative;
+        W::exact(block.iter().map(finite_or_zero), peak)
+    });
+    Found { nan: block.len() as u32 - finite - positive - negative, positive, negative, largest }
+}
+
+/// How many words are so, counted in lanes as narrow as a word, which `Word::LANE` of them cannot overflow.
+#[inline(always)]
+fn number_of<W: Word, const N: usize>(block: &[[u8; N]], load: impl Fn([u8; N]) -> W, is_so: impl Fn(W) -> bool) -> u32 {
+    let mut number = 0;
+    for part in block.chunks(W::LANE) {
+        let mut sum = W::narrow(0);
+        for &word in part {
+            sum = sum.add(W::from(is_so(load(word))));
+        }
+        number += sum.small();
     }
-    found
+    number
 }
 
 /// NaN if either part is; else the sign of the first infinite part; the magnitude is the larger of both parts'.
+#[inline(always)]
 fn classify_complex<W: Word, const N: usize>(block: &[[u8; N]], load: impl Fn([u8; N]) -> W, masks: Masks<W>) -> Found<W> {
-    let mut found = Found { nan: 0, positive: 0, negative: 0, finite: 0, largest: W::narrow(0) };
+    let (mut finite, mut positive, mut negative) = (0_u32, 0_u32, 0_u32);
+    let mut largest = W::narrow(0);
     for [real, imaginary] in block.as_chunks::<2>().0 {
-        let parts = [load(*real), load(*imaginary)];
-        if parts.iter().all(|&part| masks.is_finite(part)) {
-            found.finite += 1;
-            found.largest = parts.iter().fold(found.largest, |largest, part| largest.max(part.and(masks.magnitude)));
-        } else if parts.iter().any(|&part| !masks.is_finite(part) && !masks.is_infinite(part)) {
-            found.nan += 1;
-        } else {
-            let first = if masks.is_infinite(parts[0]) { parts[0] } else { parts[1] };
-            if masks.is_negative(first) { found.negative += 1 } else { found.positive += 1 }
-        }
+        let (real, imaginary) = (load(*real), load(*imaginary));
+        let is_finite = masks.is_finite(real) & masks.is_finite(imaginary);
+        let (real_is_infinite, imaginary_is_infinite) = (masks.is_infinite(real), masks.is_infinite(imaginary));
+        let is_infinite = (real_is_infinite & (imaginary_is_infinite | masks.is_finite(imaginary)))
+            | (imaginary_is_infinite & masks.is_finite(real));
+        let below_zero = if real_is_infinite { masks.is_negative(real) } else { masks.is_negative(imaginary) };
+        finite += u32::from(is_finite);
+        positive += u32::from(is_infinite & !below_zero);
+        negative += u32::from(is_infinite & below_zero);
+        let magnitude = real.and(masks.magnitude).max(imaginary.and(masks.magnitude));
+        largest = largest.max(if is_finite { magnitude } else { W::narrow(0) });
     }
-    found
+    let nan = (block.len() / 2) as u32 - finite - positive - negative;
+    Found { nan, positive, negative, largest: (finite > 0).then_some(largest) }
 }

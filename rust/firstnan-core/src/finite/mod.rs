@@ -9,10 +9,13 @@ mod counts;
 mod float;
 mod format;
 mod integer;
+mod machine;
+mod masked;
 mod strided;
 mod word;
 
 pub use contiguous::{BLOCK_BYTES, count, count_with_threads};
 pub use counts::Counts;
 pub use format::{FORMATS, FloatLayout, Format, Kind};
+pub use masked::{Bits, count_bits, count_masked};
 pub use strided::{Strided, count_strided};

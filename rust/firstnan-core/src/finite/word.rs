@@ -1,5 +1,8 @@
 //! Unsigned words as memory holds them, and the key by which one pass over a block finds its largest magnitude.
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "bits, no numbers")]
+#![allow(clippy::inline_always, reason = "compiled once for each width of vectors")]
+
+use super::contiguous::BLOCK_BYTES;
 
 /// An unsigned word of 8, 16, 32 or 64 bits.
 ///
@@ -10,6 +13,8 @@ pub trait Word: Copy + Ord + Into<u64> + From<bool> {
     type Key: Copy + Ord;
     /// The key below all others.
     const LOWEST: Self::Key;
+    /// How many ones a word can add up, as a multiple of all vectors; a block of wider words has fewer.
+    const LANE: usize;
     /// The word of a value that fits.
     fn narrow(value: u64) -> Self;
     /// The bits that both have.
@@ -19,6 +24,7 @@ pub trait Word: Copy + Ord + Into<u64> + From<bool> {
     #[must_use]
     fn add(self, other: Self) -> Self;
     /// A value below 2^32 as a number.
+    #[inline(always)]
     fn small(self) -> u32 {
         self.into() as u32
     }
@@ -33,22 +39,25 @@ macro_rules! word {
         impl Word for $word {
             type Key = $key;
             const LOWEST: $key = 0;
+            const LANE: usize = if size_of::<$word>() == 1 { 128 } else { BLOCK_BYTES };
 
+            #[inline(always)]
             fn narrow(value: u64) -> Self {
                 value as Self
             }
-            #[inline]
+            #[inline(always)]
             fn and(self, mask: Self) -> Self {
                 self & mask
             }
-            #[inline]
+            #[inline(always)]
             fn add(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
-            #[inline]
+            #[inline(always)]
             fn key(self) -> $key {
                 self as $key
             }
+            #[inline(always)]
             fn exact(_: impl Iterator<Item = Self>, peak: $key) -> Self {
                 peak as $unkey
             }
@@ -63,22 +72,25 @@ word!(u32, i32, u32);
 impl Word for u64 {
     type Key = i32;
     const LOWEST: i32 = 0;
+    const LANE: usize = BLOCK_BYTES;
 
+    #[inline(always)]
     fn narrow(value: u64) -> Self {
         value
     }
-    #[inline]
+    #[inline(always)]
     fn and(self, mask: Self) -> Self {
         self & mask
     }
-    #[inline]
+    #[inline(always)]
     fn add(self, other: Self) -> Self {
         self.wrapping_add(other)
     }
-    #[inline]
+    #[inline(always)]
     fn key(self) -> i32 {
         (self >> 32) as i32
     }
+    #[inline(always)]
     fn exact(magnitudes: impl Iterator<Item = Self>, peak: i32) -> Self {
         // The low halves as signed numbers in the same order, since SSE2 compares no unsigned ones.
         let low =

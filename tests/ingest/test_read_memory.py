@@ -1,0 +1,36 @@
+"""Memory does not follow the input: more than 1 GiB through a pipe, measured by the kernel."""
+
+import json
+import subprocess
+import sys
+
+from lines import TELEMETRY
+
+BOUND = 512 << 20
+PROGRAM = """
+import sys
+from firstnan._core import LineReader
+reader, lines, records, size = LineReader(0, name="-"), 0, 0, 0
+while (shard := reader.next_shard()) is not None:
+    decoded = shard.decode()
+    lines, records, size = lines + decoded.lines, records + decoded.records, size + shard.bytes
+    del shard, decoded
+import resource
+print(lines, records, size, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def test_a_stream_of_more_than_a_gibibyte_stays_below_half_of_one():
+    line = json.dumps(TELEMETRY).encode() + b"\n"
+    block = line * ((1 << 20) // len(line)) + b"x" * (3 << 20) + b"\n"
+    count = (1 << 30) // len(block) + 1
+    worker = subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert worker.stdin is not None
+    for _ in range(count):
+        worker.stdin.write(block)
+    out, _ = worker.communicate(timeout=250)
+    lines, records, size, peak = map(int, out.split())
+    assert worker.returncode == 0
+    assert (lines, records, size) == (block.count(b"\n") * count, (block.count(b"\n") - 1) * count, len(block) * count)
+    assert size >= 1 << 30
+    assert peak < BOUND, f"{peak >> 20} MiB"

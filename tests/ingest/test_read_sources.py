@@ -1,0 +1,185 @@
+"""Where lines may come from: files, folders, patterns, standard input, descriptors; gzip and zstd, whole and cut; tables."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from lines import EXAMPLES, TELEMETRY
+
+import firstnan
+from firstnan._core import LineReader
+from firstnan.ingest import read, sources_of
+
+LINES = b"".join(json.dumps({**TELEMETRY, "step_id": index}).encode() + b"\n" for index in range(4)) + b"\nnot a record\n"
+
+
+def zstd(text: bytes) -> bytes:
+    """One frame with a block for each line, so that a part of it gives a part of the text."""
+    packer = zstandard.ZstdCompressor(write_checksum=True).compressobj()
+    lines = [packer.compress(line) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for line in text.splitlines(keepends=True)]
+    return b"".join(lines) + packer.flush()
+
+
+CODES = {"gz": gzip.compress, "zst": zstd}
+
+
+def steps(result):
+    return result.table("stage-telemetry")["step_id"].to_pylist()
+
+
+def test_folders_patterns_and_files_each_once(tmp_path):
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "in/b.jsonl").write_bytes(LINES)
+    (tmp_path / "in/deep/a.ndjson.gz").write_bytes(gzip.compress(LINES))
+    (tmp_path / "in/c.json.zst").write_bytes(zstandard.compress(LINES))
+    (tmp_path / "in/readme.txt").write_text("not lines")
+    result = read([tmp_path / "in", str(tmp_path / "in/*.jsonl"), tmp_path / "in/b.jsonl"])
+    names = [os.path.relpath(one.source, tmp_path / "in") for one in result.counts]
+    assert names == ["b.jsonl", "c.json.zst", "deep/a.ndjson.gz"]
+    assert steps(result) == [0, 1, 2, 3] * 3
+    for one in result.counts:
+        assert (one.lines, one.records, one.quarantined, one.blank, one.bytes) == (6, 4, 1, 1, len(LINES))
+    assert (result.total.lines, result.quarantine.num_rows) == (18, 3)
+    for source, words in ((tmp_path / "none", "none"), (str(tmp_path / "*.jsonl"), "no file fits"), (tmp_path / "in/d*", "none")):
+        with pytest.raises(FileNotFoundError) as refused:
+            sources_of(source)
+        assert words in str(refused.value) or "d*" in str(refused.value)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="no file in this folder"):
+        sources_of(tmp_path / "empty")
+    with pytest.raises(TypeError):
+        sources_of([5])
+
+
+def test_open_files_and_standard_input(tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes(LINES)
+    with open(path, "rb") as file:
+        file.readline()
+        assert steps(read(file)) == [1, 2, 3]
+    program = "import sys, firstnan.ingest as i; r = i.read('-'); print(r.counts[0].source, r.total.records, r.total.lines)"
+    for text in (LINES, gzip.compress(LINES)):
+        done = subprocess.run([sys.executable, "-c", program], input=text, capture_output=True, check=True)
+        assert done.stdout.split() == [b"-", b"4", b"6"]
+
+
+def test_members_and_frames_follow_one_another():
+    for pack in CODES.values():
+        text = pack(LINES[:100]) + pack(b"") + pack(LINES[100:])
+        reader = LineReader(text, name="x")
+        shard = reader.next_shard()
+        assert (shard.bytes, shard.lines, reader.next_shard()) == (len(LINES), 6, None)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_stream_that_is_cut_anywhere_gives_its_whole_lines_then_refuses(tmp_path, code):
+    packed = CODES[code](LINES)
+    path = tmp_path / f"lines.{code}"
+    ended = 0
+    for end in range(5, len(packed)):
+        path.write_bytes(packed[:end])
+        with pytest.raises(firstnan.ContractError, match=path.name) as refused:
+            read(path)
+        assert (refused.value.kind, refused.value.layer) == ("compression", "wire")
+        result = read(path, partial=True)
+        assert "gzip or zstd" in result.counts[0].error
+        total = result.total
+        assert total.lines == total.records + total.quarantined + total.blank
+        assert steps(result) == list(range(total.records))
+        assert LINES[:total.bytes].endswith(b"\n") or total.bytes == 0
+        ended = max(ended, total.records)
+    assert ended == 4
+    path.write_bytes(packed)
+    assert read(path).total.records == 4
+
+
+def test_what_decompresses_to_far_more_than_its_size_is_refused(tmp_path):
+    path = tmp_path / "bomb.zst"
+    path.write_bytes(zstandard.compress(b"\n" * (300 << 20), 19))
+    with pytest.raises(firstnan.ContractError) as refused:
+        read(path)
+    assert refused.value.kind == "expansion"
+
+
+def test_reading_starts_where_it_is_told(tmp_path):
+    path = tmp_path / "lines"
+    second = LINES.index(b"\n") + 1
+    for text in (LINES, gzip.compress(LINES), zstandard.compress(LINES)):
+        path.write_bytes(text)
+        for file in (str(path), text):
+            shard = LineReader(file, name="x", start=second, first_line=2).next_shard()
+            assert (shard.start, shard.bytes, shard.first_line) == (second, len(LINES) - second, 2)
+            assert pa.table(shard.decode().table("stage-telemetry"))["line_number"].to_pylist() == [2, 3, 4]
+        assert LineReader(str(path), name="x", start=len(LINES)).next_shard() is None
+
+
+def test_arguments_out_of_their_bounds_are_refused():
+    beyond = {"shard_bytes": (1 << 30) + 1}
+    for options in ({"shard_bytes": 0}, beyond, {"max_line_bytes": 0}, {"first_line": 0}, {"kind": "none"}):
+        with pytest.raises(firstnan.ContractError) as refused:
+            LineReader(b"", name="x", **options)
+        assert refused.value.pointer == f"/{next(iter(options))}"
+    with pytest.raises(firstnan.ContractError, match="threads"):
+        LineReader(LINES, name="x").next_shard().decode(threads=0)
+    with pytest.raises(IsADirectoryError):
+        LineReader("/", name="x").next_shard()
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_tables_of_ours_are_read_back_to_the_same_identities(tmp_path, form):
+    envelope = {"rank": 1, "world_size": 8, "attempt": 0, "sequence": 7, "source": "host-1"}
+    texts = []
+    for kind, examples in EXAMPLES.items():
+        for example in examples:
+            texts += [json.dumps(example), json.dumps({"envelope": {"kind": kind, **envelope}, "record": example})]
+    numbers = [1, 1.0, 0, -0.0, 2**63, 10**300, 5e-324, 1024.0]
+    texts += [json.dumps({**TELEMETRY, "maximum_absolute_finite": number}) for number in numbers]
+    (tmp_path / "all.jsonl").write_text("\n".join(texts))
+    first = read(tmp_path / "all.jsonl")
+    assert first.total.records == len(texts)
+    assert set(first.tables) == set(EXAMPLES)
+    for kind, table in first.tables.items():
+        path = tmp_path / f"{kind}.{form}"
+        if form == "parquet":
+            pq.write_table(table, path)
+        else:
+            with pa.ipc.new_file(path, table.schema) as sink:
+                sink.write_table(table)
+        again = read(path)
+        assert again.quarantine.to_pylist() == []
+        for name in ("record_sha256", "envelope_rank", "envelope_source"):
+            assert again.tables[kind][name].to_pylist() == table[name].to_pylist()
+        assert again.tables[kind].drop_columns(["line_source", "line_number", "line_offset"]).equals(
+            table.drop_columns(["line_source", "line_number", "line_offset"]))
+
+
+def test_rows_are_checked_as_lines_are(tmp_path):
+    good = pa.Table.from_pylist([TELEMETRY, {**TELEMETRY, "step_id": -1}, {**TELEMETRY, "loss_scale": float("nan")}])
+    pq.write_table(good, tmp_path / "fields.parquet")
+    result = read(tmp_path / "fields.parquet")
+    assert (result.total.records, result.quarantine["line_number"].to_pylist()) == (1, [2, 3])
+    assert result.quarantine["layer"].to_pylist() == ["shape", "wire"]
+    pq.write_table(pa.table({"text": [json.dumps(TELEMETRY, indent=1), None, "{"]}), tmp_path / "texts.parquet")
+    result = read(tmp_path / "texts.parquet")
+    assert (result.total.records, result.total.blank, result.total.quarantined) == (1, 1, 1)
+    pq.write_table(pa.table({"run_id": [b"x"]}), tmp_path / "bytes.parquet")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1")
+    (tmp_path / "broken.arrow").write_bytes(b"nothing")
+    for name in ("bytes.parquet", "broken.parquet", "broken.arrow"):
+        with pytest.raises(firstnan.ContractError, match=name):
+            read(tmp_path / name)
+
+
+def test_the_package_loads_no_arrow_and_names_the_extra_where_it_is_missing(tmp_path):
+    (tmp_path / "pyarrow.py").write_text("raise ModuleNotFoundError(\"No module named 'pyarrow'\", name='pyarrow')")
+    program = "import sys, firstnan, firstnan.ingest; assert 'pyarrow' not in sys.modules; firstnan.ingest.read(sys.argv[1])"
+    done = subprocess.run([sys.executable, "-c", program, __file__], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert "pip install 'firstnan[ingest]'" in done.stderr
+    assert done.returncode == 1
