@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from firstnan.cli.output import count, say, say_json
 from firstnan.cli.refusal import Misuse
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from firstnan.ingest import Snapshot
 
 
@@ -42,8 +40,8 @@ def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--parquet", metavar="FILE", help="write the answer there, as Parquet")
 
 
-def written(arguments: argparse.Namespace, answer: pa.Table) -> bool:
-    """Writes an answer as --arrow, --parquet or --json ask; False where it is to be shown."""
+def written(arguments: argparse.Namespace, answer: Any) -> bool:
+    """Writes an answer, an Arrow table, as --arrow, --parquet or --json ask; False where it is to be shown."""
     file = arguments.arrow or arguments.parquet
     if file is not None:
         from firstnan.ingest.questions import write_answer
