@@ -3,7 +3,7 @@
 set -eu
 seconds=${1:-600}
 [ $# -gt 0 ] && shift
-[ $# -gt 0 ] || set -- decode canonicalize_record canonicalize_evidence
+[ $# -gt 0 ] || set -- decode lines canonicalize_record canonicalize_evidence
 cd "$(dirname "$0")"
 python3 seed.py
 for target in "$@"; do

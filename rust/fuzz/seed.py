@@ -40,5 +40,8 @@ def write(target: str, *sources: Iterator[bytes]) -> None:
 
 if __name__ == "__main__":
     write("decode", vectors("records/*.jsonl"), vectors("wire/*.jsonl"), vectors("triage/triage.jsonl"), examples())
+    # The first byte of a file of lines says how large its shards are.
+    write("lines", (b"\x01" + text for text in chain(vectors("records/*.jsonl"), examples())),
+          (b"\x10" + b"\n".join(pair) for pair in zip(examples(), vectors("wire/*.jsonl"), strict=False)))
     write("canonicalize_record", vectors("canonical/*-profile.jsonl"))
     write("canonicalize_evidence", vectors("canonical/*-profile.jsonl"))
