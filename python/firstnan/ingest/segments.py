@@ -187,7 +187,7 @@ def _repeating(table: pa.Table) -> list[str]:
     pa, pc = needed("pyarrow"), needed("pyarrow.compute")
     sample = table.slice(0, SAMPLE_ROWS)
 
-    def repeats(field: pa.Field) -> bool:
+    def repeats(field: Any) -> bool:
         if pa.types.is_dictionary(field.type) or pa.types.is_nested(field.type):
             return True
         return bool(2 * pc.count_distinct(sample.column(field.name)).as_py() <= len(sample))
