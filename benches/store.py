@@ -8,9 +8,7 @@ Both read the same lines, in turn, with all cores; ours also checks and identifi
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import random
 import shutil
 import statistics
 import sys
@@ -20,10 +18,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
+
+import ingest
+from firstnan.ingest import ingest as into
+
 LINES = 1_000_000
 ROUNDS = 3
 TARGET = 1.0
-SCHEMAS = Path(__file__).resolve().parent.parent / "schemas/v1"
 
 
 @dataclass(frozen=True)
@@ -43,43 +45,20 @@ class ToDisk:
         return self.ratio >= TARGET
 
 
-def write_telemetry(path: Path, lines: int) -> None:
-    """Distinct records of about 600 bytes: five stages of a step, one in a hundred with something non-finite."""
-    example = json.loads((SCHEMAS / "stage-telemetry.json").read_text(encoding="utf-8"))["examples"][0]
-    stages = json.loads((SCHEMAS / "common.json").read_text(encoding="utf-8"))["$defs"]["stage_name"]["enum"]
-    draw = random.Random(0)
-    with open(path, "w", encoding="ascii") as file:
-        for number in range(lines):
-            step, order = divmod(number, len(stages))
-            elements = 4096 * draw.randint(1, 9)
-            nonfinite = draw.randint(1, 99) if draw.random() < 0.01 else 0
-            changed = {
-                "telemetry_id": f"telemetry-{number}-{draw.getrandbits(32):08x}", "tensor_set_id": f"tensor-set-{number % 64}",
-                "stage": stages[order], "stage_order": order, "checked_elements": elements,
-                "finite_elements": elements - nonfinite, "nonfinite_elements": nonfinite,
-                "maximum_absolute_finite": draw.random() * 1000, "step_id": step, "batch_id": f"batch-{step}",
-                "run_id": f"run-{number % 13}",
-            }  # fmt: skip
-            file.write(json.dumps(example | changed) + "\n")
-
-
 def measured(lines: int = LINES, rounds: int = ROUNDS) -> ToDisk:
     """Both in turn, each into a new place.
 
     Raises:
         AssertionError: ours did not take every line.
     """
-    import duckdb
-
-    from firstnan.ingest import ingest
-
     with tempfile.TemporaryDirectory(prefix="firstnan-bench-") as name:
         folder = Path(name)
         source, store, database = folder / "telemetry.jsonl", folder / "store", folder / "telemetry.duckdb"
-        write_telemetry(source, lines)
+        with open(source, "wb") as file:
+            file.writelines(ingest.lines(lines))
 
         def ours() -> None:
-            summary = ingest(source, store=store)
+            summary = into(source, store=store)
             assert summary.records == summary.lines == lines, "a line was refused"
 
         def theirs() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shutil
 import sqlite3
 import subprocess
@@ -46,6 +47,20 @@ def test_ingest_prints_counts_that_reconcile(tmp_path: Path) -> None:
     summary = json.loads(again.stdout)
     assert again.returncode == 0
     assert (summary["known"], summary["lines"], summary["records"]) == (200, 200, 0)
+
+
+def test_progress_is_shown_to_a_person_only(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines(0, 200))
+    terminal, end = pty.openpty()
+    argv = [sys.executable, "-m", "firstnan", "ingest", tmp_path / "a.jsonl", "--store", tmp_path / "store"]
+    ended = subprocess.run(argv, stdout=subprocess.PIPE, stderr=end, env={**os.environ, "TERM": "xterm", "COLUMNS": "160"})
+    os.close(end)
+    shown = os.read(terminal, 1 << 16)
+    os.close(terminal)
+    assert b"lines/s" in shown
+    assert b"a.jsonl" in shown
+    assert b"\x1b" not in ended.stdout
+    assert ended.returncode == 0
 
 
 def test_interrupt_is_130_and_what_was_committed_stays(tmp_path: Path) -> None:
