@@ -1,6 +1,10 @@
 """The first bad step of a folder: each possible place, by bisection and by looking at all."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from math import ceil, log2
 
 import numpy as np
@@ -127,6 +131,22 @@ def test_wrong_options_are_no_unread_steps(tmp_path, wrong):
     series(tmp_path, [False])
     with pytest.raises(ContractError):
         firstnan.first_bad(tmp_path, **wrong)
+
+
+def test_a_step_whose_writer_was_killed_is_stepped_over(tmp_path):
+    series(tmp_path, [False, False])
+    path = tmp_path / "step_000300.npz"
+    code = f"import numpy as np; np.savez({str(path)!r}, **{{str(n): np.ones(1 << 20) for n in range(400)}})"
+    writer = subprocess.Popen([sys.executable, "-c", code])
+    while not (path.exists() and path.stat().st_size > 1 << 20):
+        assert writer.poll() is None
+        time.sleep(0.001)
+    writer.kill()
+    assert writer.wait() == -signal.SIGKILL
+    found = firstnan.first_bad(tmp_path)
+    assert [(look.step, look.state) for look in found.looked] == [(300, "unread"), (200, "finite")]
+    assert found.first_bad is None
+    path.unlink()
 
 
 def test_the_command_says_what_it_looked_at(tmp_path):
