@@ -30,7 +30,12 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 
 /// `PREFIX@sha256:HEX` over canonical bytes.
 pub fn content_id(prefix: &str, canonical: &[u8]) -> String {
-    format!("{prefix}@sha256:{}", sha256_hex(canonical))
+    const MARK: &str = "@sha256:";
+    let mut identity = String::with_capacity(prefix.len() + MARK.len() + 64);
+    identity.push_str(prefix);
+    identity.push_str(MARK);
+    identity.push_str(std::str::from_utf8(&sha256_hex_array(canonical)).unwrap_or_default());
+    identity
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The Python classes of the records and enums, looked up once.
 
+use firstnan_core::canonical::STEP;
 use firstnan_core::{CHOICES, Choice, FieldInfo, FieldType, RECORDS, RecordInfo};
 use pyo3::ffi;
 use pyo3::intern;
@@ -7,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyModule, PyString, PyTuple, PyType};
 
+use crate::flat::{Segment, Segments};
 use crate::native;
 
 /// The module that the generator writes.
@@ -24,6 +26,9 @@ pub struct RecordClass {
     pub flat: bool,
     /// The fields in canonical order, each with the bytes before its value: `{"a":`, then `,"b":`.
     pub sorted: Vec<(usize, Vec<u8>)>,
+    /// The same, as parts of a text.
+    pub segments: Segments,
+    pub segment_text: Vec<u8>,
 }
 
 /// What a closed list of strings is in Python.
@@ -96,13 +101,19 @@ impl RecordClass {
             let start = if position == 0 { '{' } else { ',' };
             (*index, format!("{start}\"{}\":", info.fields[*index].name).into_bytes())
         };
+        let sorted: Vec<_> = info.sorted.iter().enumerate().map(prefix).collect();
+        let mut segment_text = Vec::new();
+        let segments = sorted.iter().map(|(index, segment)| Segment::append(*index, segment, &mut segment_text)).collect();
+        segment_text.resize(segment_text.len() + STEP, b' ');
         Ok(Self {
             info,
             new: native::constructor(&class)?,
             class: class.unbind(),
             names: info.fields.iter().map(intern).collect(),
             flat: info.fields.iter().all(|field| is_scalar(&field.kind)),
-            sorted: info.sorted.iter().enumerate().map(prefix).collect(),
+            sorted,
+            segments,
+            segment_text,
         })
     }
 }

@@ -9,30 +9,31 @@ use pyo3::types::{PyBytes, PyInt, PyString};
 use crate::errors::{Failure, Outcome};
 use crate::input::Input;
 use crate::native;
-use crate::walk::canonical_bytes;
+use crate::walk::with_canonical_bytes;
 
 #[pyfunction]
 #[pyo3(signature = (value, *, max_bytes = MaxBytes(MAX_CONSENSUS_BYTES)), text_signature = "(value, *, max_bytes=65536)")]
 pub fn canonical_record<'py>(value: &Bound<'py, PyAny>, max_bytes: MaxBytes) -> Outcome<Bound<'py, PyBytes>> {
-    bytes(value.py(), &canonical_bytes(value, Profile::Record, max_bytes.0)?)
+    with_canonical_bytes(value, Profile::Record, max_bytes.0, |canonical| bytes(value.py(), canonical))?
 }
 
 #[pyfunction]
 pub fn contract_digest<'py>(value: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyString>> {
-    let canonical = canonical_bytes(value, Profile::Record, MAX_CONSENSUS_BYTES)?;
-    string(value.py(), &digest::sha256_hex_array(&canonical))
+    let digest = with_canonical_bytes(value, Profile::Record, MAX_CONSENSUS_BYTES, digest::sha256_hex_array)?;
+    string(value.py(), &digest)
 }
 
 #[pyfunction]
 pub fn canonical_evidence<'py>(value: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyBytes>> {
-    bytes(value.py(), &canonical_bytes(value, Profile::Evidence, usize::MAX)?)
+    with_canonical_bytes(value, Profile::Evidence, usize::MAX, |canonical| bytes(value.py(), canonical))?
 }
 
 #[pyfunction]
 pub fn content_id<'py>(prefix: &Bound<'py, PyString>, payload: &Bound<'py, PyAny>) -> Outcome<Bound<'py, PyString>> {
     let prefix = native::utf8(prefix.as_borrowed())?;
-    let canonical = canonical_bytes(payload, Profile::Evidence, usize::MAX)?;
-    string(payload.py(), digest::content_id(prefix, &canonical).as_bytes())
+    let identity =
+        with_canonical_bytes(payload, Profile::Evidence, usize::MAX, |canonical| digest::content_id(prefix, canonical))?;
+    string(payload.py(), identity.as_bytes())
 }
 
 #[pyfunction]

@@ -1,5 +1,7 @@
 //! Canonical bytes of Python objects, in both profiles (docs/canonical.md).
 
+use std::cell::Cell;
+
 use firstnan_core::canonical::{write_digits, write_float, write_integer};
 use firstnan_core::limits::{MAX_EVIDENCE_DEPTH, MAX_RECORD_DEPTH, MAX_RECORD_ITEMS};
 use firstnan_core::{Error, ErrorKind, Located, Profile};
@@ -14,14 +16,38 @@ use crate::flat::Names;
 use crate::names::{self, Text};
 use crate::native::{self, Entry};
 
-/// The canonical bytes of a value; `max_bytes` bounds them in the record profile.
-pub fn canonical_bytes(value: &Bound<'_, PyAny>, profile: Profile, max_bytes: usize) -> Outcome<Vec<u8>> {
+thread_local! {
+    /// The room of an earlier call, so that the next needs none of its own.
+    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+/// More room than this is given back.
+const ROOM_KEPT: usize = 65_536;
+
+/// Lends the canonical bytes of a value; `max_bytes` bounds them in the record profile.
+pub fn with_canonical_bytes<R>(
+    value: &Bound<'_, PyAny>,
+    profile: Profile,
+    max_bytes: usize,
+    lend: impl FnOnce(&[u8]) -> R,
+) -> Outcome<R> {
+    let bytes = canonical_bytes(value, profile, max_bytes)?;
+    let result = lend(&bytes);
+    if bytes.capacity() <= ROOM_KEPT {
+        ROOM.set(bytes);
+    }
+    Ok(result)
+}
+
+fn canonical_bytes(value: &Bound<'_, PyAny>, profile: Profile, max_bytes: usize) -> Outcome<Vec<u8>> {
     let (max_bytes, max_depth, max_items) = match profile {
         Profile::Record => (max_bytes, MAX_RECORD_DEPTH, MAX_RECORD_ITEMS),
         Profile::Evidence => (usize::MAX, MAX_EVIDENCE_DEPTH, usize::MAX),
     };
     let classes = Classes::get(value.py())?;
-    let mut walk = Walk { profile, max_bytes, max_depth, max_items, classes, out: Vec::new(), items: 0, last: None };
+    // Python code that runs on the way may come here again, and finds none.
+    let mut out = ROOM.take();
+    out.clear();
+    let mut walk = Walk { profile, max_bytes, max_depth, max_items, classes, out, items: 0, last: None };
     // A lifecycle record, or the evidence of a step, without growing.
     walk.room(if profile == Profile::Record { 512 } else { 4096 })?;
     walk.value(value, None)?;
@@ -270,6 +296,18 @@ impl<'py> Walk<'py> {
             return Err(Error::new(ErrorKind::Depth).bound(self.max_depth).into());
         }
         self.check_items(0)
+    }
+
+    /// Would so many more values at this depth, and so many more bytes, break no bound?
+    #[inline]
+    pub fn allows(&self, values: usize, bytes: usize, depth: usize) -> bool {
+        depth <= self.max_depth && self.items + values <= self.max_items && self.out.len() + bytes <= self.max_bytes
+    }
+
+    /// Counts values that [`Self::allows`] was asked about.
+    #[inline]
+    pub fn took(&mut self, values: usize) {
+        self.items += values;
     }
 
     /// Is there room for so many more values?

@@ -34,15 +34,21 @@ fn write_finite(value: f64, out: &mut Vec<u8>) {
     if value.is_sign_negative() {
         out.push(b'-');
     }
-    // Below 2^53 every integer is a binary64 of its own, so its own digits are the shortest; counts and scales are such.
-    #[expect(clippy::cast_possible_truncation, reason = "an integer below 2^53")]
-    if value.abs() < 9_007_199_254_740_992.0 && value.fract() == 0.0 {
-        write_integer(value.abs() as i64, out);
+    if let Some(whole) = whole(value.abs()) {
+        write_integer(whole, out);
         out.extend_from_slice(b".0");
         return;
     }
     let mut buffer = zmij::Buffer::new();
     Decimal::from_text(buffer.format_finite(value.abs())).write(out);
+}
+
+/// A magnitude that is an integer below 2^53, where each is a binary64 of its own, so that its own digits are the
+/// shortest; counts and scales are such.
+#[inline]
+pub(super) fn whole(magnitude: f64) -> Option<i64> {
+    #[expect(clippy::cast_possible_truncation, reason = "an integer below 2^53")]
+    (magnitude < 9_007_199_254_740_992.0 && magnitude.fract() == 0.0).then_some(magnitude as i64)
 }
 
 /// Significant digits, the first not 0 unless the value is, and the power of ten of the first.

@@ -19,14 +19,25 @@ const fn is_special<const PRINTABLE: bool>(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\' || (PRINTABLE && byte >= 0x7f)
 }
 
+/// The high bit of each byte that ends the plain part of a string; bits above the lowest one set may be false.
+#[inline]
+pub(crate) const fn special_in_word<const PRINTABLE: bool>(word: u64) -> u64 {
+    if PRINTABLE {
+        // A byte from 0x80 up is special itself, so none of these needs to leave it out.
+        let quote = (word ^ (ONES * b'"' as u64)).wrapping_sub(ONES);
+        let backslash = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
+        (quote | backslash | word.wrapping_sub(ONES * 0x20) | word.wrapping_add(ONES) | word) & HIGHS
+    } else {
+        equal(word, b'"') | equal(word, b'\\') | control(word)
+    }
+}
+
 /// The index of the first `"`, `\`, byte below 0x20, or with `PRINTABLE` byte from 0x7f up, else the length.
 #[inline]
 pub(crate) fn plain_end<const PRINTABLE: bool>(bytes: &[u8], from: usize) -> usize {
     let mut index = from;
     while let Some(chunk) = bytes.get(index..).and_then(<[u8]>::first_chunk::<8>) {
-        let word = u64::from_le_bytes(*chunk);
-        let other = if PRINTABLE { (word | word.wrapping_add(ONES)) & HIGHS } else { 0 };
-        let found = equal(word, b'"') | equal(word, b'\\') | control(word) | other;
+        let found = special_in_word::<PRINTABLE>(u64::from_le_bytes(*chunk));
         if found != 0 {
             return index + (found.trailing_zeros() / 8) as usize;
         }
