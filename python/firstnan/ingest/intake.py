@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING
 from firstnan._core import Shard
 from firstnan.errors import ContractError
 from firstnan.ingest.known import beginning_of
+from firstnan.ingest.locks import FileLock
 from firstnan.ingest.missing import needed
 from firstnan.ingest.read import shards_of
-from firstnan.ingest.segments import QUARANTINE, Place, Receipt, schema_of
+from firstnan.ingest.segments import QUARANTINE, Place, Receipt, Written, schema_of, write_shard
 from firstnan.ingest.sources import Source, SourceLike, sources_of
 from firstnan.ingest.store import Store
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import pyarrow as pa
+
+WRITERS = 2
 
 
 @dataclass
@@ -111,7 +115,10 @@ def ingest(
 
 
 class Intake:
-    """Decodes in this thread while another writes the shard before; the next one is read ahead by the reader itself."""
+    """Decodes in this thread; two others write the shards before, since they mostly wait for the disk, and one commits.
+
+    The next shard is read ahead by the reader itself.
+    """
 
     def __init__(
         self,
@@ -128,9 +135,10 @@ class Intake:
         if kind is not None:
             schema_of(kind)  # refused here, not once for each source
         self.store = Store.create(store)
-        self._writers_store = Store.open(store)
-        self._writer = ThreadPoolExecutor(1, "firstnan-writer")
-        self._being_written: Future[tuple[Receipt, dict[str, int], bool]] | None = None
+        self._committers_store = Store.open(store)
+        self._writers = ThreadPoolExecutor(WRITERS, "firstnan-writer")
+        self._committer = ThreadPoolExecutor(1, "firstnan-committer")
+        self._under_way: deque[Future[tuple[Receipt, dict[str, int], bool]]] = deque()
 
     def __enter__(self) -> Intake:
         return self
@@ -140,8 +148,9 @@ class Intake:
             if kind is None:
                 self.wait()
         finally:
-            self._writer.shutdown(wait=True)
-            self._writers_store.close()
+            self._writers.shutdown(wait=True)
+            self._committer.shutdown(wait=True)
+            self._committers_store.close()
             self.store.close()
             self.summary.seconds = time.monotonic() - self._begun
 
@@ -187,7 +196,7 @@ class Intake:
         self.summary.known += lines
 
     def take(self, shard: Shard, path: str, replaces: str | None = None) -> None:
-        """Decodes a shard, unless the store has it, and hands it to the writer once that is done with the one before."""
+        """Decodes a shard, unless the store has it, and hands it to a writer once one of them is free."""
         pa = needed("pyarrow")
         place = Place(shard.source, path, shard.start, shard.first_line)
         if self.store.note(shard.sha256, self.kind, place, replaces):
@@ -203,24 +212,39 @@ class Intake:
         if decoded.quarantined:
             tables[QUARANTINE] = pa.table(decoded.quarantine())
         del decoded
-        self.wait()
-        self._being_written = self._writer.submit(self._write, receipt, tables)
-
-    def _write(self, receipt: Receipt, tables: dict[str, pa.Table]) -> tuple[Receipt, dict[str, int], bool]:
+        self.wait(WRITERS - 1)
+        written = self._writers.submit(self._write, receipt, tables)
         rows = {kind: len(table) for kind, table in tables.items() if kind != QUARANTINE}
-        return receipt, rows, self._writers_store.add(receipt, tables)
+        self._under_way.append(self._committer.submit(self._commit, receipt, rows, written))
 
-    def wait(self) -> None:
-        """Until what was handed to the writer is in the store, and counts it.
+    def _write(self, receipt: Receipt, tables: dict[str, pa.Table]) -> tuple[Written, FileLock]:
+        lock = self.store.writing()
+        try:
+            return write_shard(self.store.folder, receipt, tables), lock
+        except BaseException:
+            lock.release()
+            raise
+
+    def _commit(
+        self, receipt: Receipt, rows: dict[str, int], written: Future[tuple[Written, FileLock]]
+    ) -> tuple[Receipt, dict[str, int], bool]:
+        on_disk, lock = written.result()
+        try:
+            return receipt, rows, self._committers_store.commit([on_disk]) == 1
+        finally:
+            lock.release()
+
+    def wait(self, left: int = 0) -> None:
+        """Until all but `left` of what was handed to the writers is in the store, and counts it.
 
         Raises:
             OSError: it cannot be written.
             StoreError: the store cannot be used.
         """
-        writing, self._being_written = self._being_written, None
-        if writing is None:
-            return
-        receipt, rows, new = writing.result()
+        while len(self._under_way) > left:
+            self._count(*self._under_way.popleft().result())
+
+    def _count(self, receipt: Receipt, rows: dict[str, int], new: bool) -> None:
         summary = self.summary
         if new:
             summary.shards += 1

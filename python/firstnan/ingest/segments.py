@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FOLDER = "segments"
 QUARANTINE = "quarantine"
 ROW_GROUP_ROWS = 1 << 17
-SAMPLE_ROWS = 4096
+SAMPLE_ROWS = 512
 # Level 1: on telemetry level 3 is slower and no smaller (measured, docs/store.md).
 WRITTEN = {"compression": "zstd", "compression_level": 1, "row_group_size": ROW_GROUP_ROWS, "write_page_checksum": True}
 
