@@ -65,7 +65,7 @@ mod tests {
             .collect();
         for format in &FORMATS {
             for swapped in [false, true] {
-                let bytes = &bytes[1..1 + 40_000 / format.width * format.width];
+                let bytes = &bytes[1..][..40_000 / format.width * format.width];
                 assert_eq!(count(format, bytes, swapped), count_plainly(format, bytes, swapped), "{}", format.name);
             }
         }
