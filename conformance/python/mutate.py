@@ -17,8 +17,10 @@ from canonical import canonicalize
 from conform import Bundle, record
 
 PER_LAYER = 12
-VALUES: tuple[Any, ...] = (None, True, 0, 1, -1, 2**53 + 1, 2**63 - 1, 2**63, 0.0, -0.0, 1.5, 1e16, 1e-05, 1e300, "", "a", "é", "😀", "～",
-          "a\n", "a" * 4097, "\x7f", "<&>\u2028", [], {}, [None], "0" * 64)
+VALUES: tuple[Any, ...] = (
+    None, True, 0, 1, -1, 2**53 + 1, 2**63 - 1, 2**63, 0.0, -0.0, 1.5, 1e16, 1e-05, 1e300, "", "a", "é", "😀", "～",
+    "a\n", "a" * 4097, "\x7f", "<&>\u2028", [], {}, [None], "0" * 64,
+)
 
 
 def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
