@@ -17,7 +17,7 @@ import firstnan
 from firstnan import ContractError
 
 Answer = dict[str, Any]
-FOLDERS = ("canonical", "lifecycle", "records", "triage", "wire")
+FOLDERS = ("canonical", "kinds", "lifecycle", "records", "triage", "wire")
 
 
 def sha256(data: bytes) -> str:
@@ -77,7 +77,7 @@ def file_answers(path: Path, profiles: dict[str, str]) -> Iterator[Answer]:
         vector = json.loads(line)
         name = f"{folder}/{vector.get('case', f'{stem}-{index}')}"
         parts: list[tuple[str, str, str | bytes]] = []
-        if folder == "records":
+        if folder in ("kinds", "records"):
             parts.append((name, stem, vector["text"]))
         elif folder == "wire":
             yield record(name, stem, profiles[stem], bytes.fromhex(vector["hex"]), on_wire=True)

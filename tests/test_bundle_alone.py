@@ -42,7 +42,7 @@ def test_every_vector_has_the_answer_beside_it(alone):
     answers = {line["vector"]: line for line in lines}
     assert len(answers) == len(lines)
     seen = Counter()
-    for pattern in ("records/*.jsonl", "wire/*.jsonl"):
+    for pattern in ("kinds/*.jsonl", "records/*.jsonl", "wire/*.jsonl"):
         for vector, case in cases(folder, pattern):
             answer = answers[vector]
             assert answer["valid"] is case["accept"], vector

@@ -203,7 +203,7 @@ func record(vector, name string, text []byte, onWire bool) {
 	value := plain(exact)
 	if a.Shape != nil && *a.Shape && unreadable == nil {
 		a.Rule = ptr(kind.rulesHold(value))
-		valid = *a.Rule && kind.integersAreIntegers(value)
+		valid = *a.Rule && kind.integersAreIntegers(value) && canonical.WellFormed(exact)
 	}
 	data, err := canonical.Canonicalize(text, kind.Profile, canonical.MaxBytes)
 	valid = valid && err == nil && (!onWire || bytes.Equal(data, text))
@@ -245,7 +245,7 @@ func run(folder, stem string, index int, line []byte) {
 		id = fmt.Sprintf("%s/%s-%d", folder, stem, index)
 	}
 	switch {
-	case folder == "records":
+	case folder == "kinds" || folder == "records":
 		record(id, stem, []byte(v.Text), false)
 	case folder == "wire":
 		record(id, stem, must(hex.DecodeString(v.Hex)), true)
@@ -280,7 +280,7 @@ func main() {
 	defer out.Flush()
 	load(os.Args[1])
 	for _, root := range os.Args[2:] {
-		for _, folder := range []string{"canonical", "lifecycle", "records", "triage", "wire"} {
+		for _, folder := range []string{"canonical", "kinds", "lifecycle", "records", "triage", "wire"} {
 			for _, path := range must(filepath.Glob(filepath.Join(root, folder, "*.jsonl"))) {
 				stem := strings.TrimSuffix(filepath.Base(path), ".jsonl")
 				for i, line := range bytes.Split(bytes.TrimSpace(must(os.ReadFile(path))), []byte("\n")) {

@@ -144,6 +144,13 @@ export function canonicalize(text, profile, maxBytes = MAX_BYTES) {
   return write(read(text, DEPTH[profile]), profile, maxBytes);
 }
 
+/** Whether no text in a value has a lone surrogate: no record may, though the evidence profile has bytes for one. */
+export function wellFormed(value) {
+  if (typeof value === "string") return value.isWellFormed();
+  if (value instanceof Map) return [...value].every((member) => member.every((each) => wellFormed(each)));
+  return !Array.isArray(value) || value.every((item) => wellFormed(item));
+}
+
 /** SHA-256 in lower-case hex: over `canonicalize(text, "record")` it is the digest of a record. */
 export function sha256(bytes) {
   return createHash("sha256").update(bytes).digest("hex");

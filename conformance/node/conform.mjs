@@ -7,9 +7,9 @@ import { basename, join } from "node:path";
 import Ajv2020 from "ajv/dist/2020.js";
 import { parse } from "@marcbachmann/cel-js";
 
-import { canonicalize, contentId, read, sha256, write } from "./canonical.mjs";
+import { canonicalize, contentId, read, sha256, wellFormed, write } from "./canonical.mjs";
 
-const FOLDERS = ["canonical", "lifecycle", "records", "triage", "wire"];
+const FOLDERS = ["canonical", "kinds", "lifecycle", "records", "triage", "wire"];
 const [bundlePath, ...roots] = process.argv.slice(2);
 if (roots.length === 0) {
   console.error("usage: node conform.mjs BUNDLE VECTORS...");
@@ -79,7 +79,8 @@ function record(vector, name, text, onWire = false) {
   const value = exact && plain(exact.value);
   const rule = shape === true && exact !== null ? rulesHold(kind, value) : null;
   const bytes = attempt(() => canonicalize(text, kind.profile));
-  const valid = rule === true && bytes !== null && integersAreIntegers(kind, value) && (!onWire || bytes.equals(text));
+  const right = rule === true && bytes !== null && integersAreIntegers(kind, value) && wellFormed(exact.value);
+  const valid = right && (!onWire || bytes.equals(text));
   return {
     vector, shape, rule, valid,
     bytes: bytes && sha256(bytes),
@@ -103,7 +104,7 @@ function* answers(folder, file, vectors) {
   for (const [index, vector] of vectors.entries()) {
     const id = `${folder}/${vector.get("case") ?? `${basename(file, ".jsonl")}-${index}`}`;
     const text = (name) => Buffer.from(vector.get(name) ?? "");
-    if (folder === "records") yield record(id, basename(file, ".jsonl"), text("text"));
+    if (folder === "kinds" || folder === "records") yield record(id, basename(file, ".jsonl"), text("text"));
     if (folder === "wire") yield record(id, basename(file, ".jsonl"), Buffer.from(vector.get("hex"), "hex"), true);
     if (file === "float64-text.jsonl") yield float(id, vector.get("bits"));
     else if (folder === "canonical") {

@@ -62,6 +62,15 @@ def canonicalize(data: bytes, profile: Profile, max_bytes: int = MAX_BYTES) -> b
     return write(read(data, profile), profile, max_bytes)
 
 
+def well_formed(value: Any) -> bool:
+    """Whether no text in a value has a lone surrogate: no record may, though the evidence profile has bytes for one."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def sha256(canonical: bytes) -> str:
     """In lower-case hex: over the bytes of the record profile it is the digest of a record."""
     return hashlib.sha256(canonical).hexdigest()

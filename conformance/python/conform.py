@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import cel
-from canonical import MAX_BYTES, Profile, Refused, canonicalize, content_id, read, sha256, write
+from canonical import MAX_BYTES, Profile, Refused, canonicalize, content_id, read, sha256, well_formed, write
 from jsonschema import Draft202012Validator
 from jsonschema.protocols import Validator
 from referencing import Registry, Resource
 
-FOLDERS = ("canonical", "lifecycle", "records", "triage", "wire")
+FOLDERS = ("canonical", "kinds", "lifecycle", "records", "triage", "wire")
 Answer = dict[str, Any]
 Place = dict[str, str]
 
@@ -117,7 +117,7 @@ def record(bundle: Bundle, vector: str, name: str, text: bytes, *, on_wire: bool
         except Refused:
             return answer
         answer["rule"] = rules_hold(kind, value)
-        right = answer["rule"] and integers_are_integers(kind, value)
+        right = answer["rule"] and integers_are_integers(kind, value) and well_formed(value)
         if right and data is not None and (not on_wire or data == text):
             answer |= {"valid": True, "identity": identity(name, kind, value, data)}
     return answer
@@ -135,7 +135,7 @@ def answers(bundle: Bundle, path: Path) -> Iterator[Answer]:
     for index, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
         vector = json.loads(line)
         name = f"{folder}/{vector.get('case', f'{stem}-{index}')}"
-        if folder == "records":
+        if folder in ("kinds", "records"):
             yield record(bundle, name, stem, vector["text"].encode())
         elif folder == "wire":
             yield record(bundle, name, stem, bytes.fromhex(vector["hex"]), on_wire=True)

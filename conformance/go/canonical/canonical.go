@@ -365,6 +365,21 @@ func float(value float64) string {
 	return text
 }
 
+// WellFormed says whether no text in a value has a lone surrogate: no record may, though the evidence profile has bytes for one.
+func WellFormed(value any) bool {
+	switch value := value.(type) {
+	case Text:
+		return !slices.ContainsFunc(value, utf16.IsSurrogate)
+	case []any:
+		return !slices.ContainsFunc(value, func(item any) bool { return !WellFormed(item) })
+	case Object:
+		return !slices.ContainsFunc(value, func(member Member) bool {
+			return !WellFormed(member.Name) || !WellFormed(member.Value)
+		})
+	}
+	return true
+}
+
 // SHA256 in lower-case hex: over the bytes of the record profile it is the digest of a record.
 func SHA256(canonical []byte) string {
 	sum := sha256.Sum256(canonical)

@@ -16,7 +16,7 @@ use jsonschema::{Draft, Registry, Validator};
 use serde_json::{Value as Json, json};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
-const FOLDERS: [&str; 5] = ["canonical", "lifecycle", "records", "triage", "wire"];
+const FOLDERS: [&str; 6] = ["canonical", "kinds", "lifecycle", "records", "triage", "wire"];
 
 /// Where a rule or an integer lies; `member` is a pointer within it, empty for a rule.
 struct Place {
@@ -161,7 +161,7 @@ fn record(kinds: &BTreeMap<String, Kind>, vector: &str, name: &str, text: &[u8],
     let rule = exact.as_ref().filter(|_| shape == Some(true)).map(|value| kind.rules_hold(value));
     let bytes = canonicalize(text, kind.profile, MAX_BYTES).ok();
     let valid = exact.as_ref().zip(bytes.as_ref()).filter(|(value, bytes)| {
-        rule == Some(true) && kind.integers_are_integers(value) && (!on_wire || bytes.as_slice() == text)
+        rule == Some(true) && kind.integers_are_integers(value) && plain(value).is_some() && (!on_wire || bytes.as_slice() == text)
     });
     json!({
         "vector": vector, "shape": shape, "rule": rule, "valid": valid.is_some(), "bytes": bytes.as_deref().map(sha256),
@@ -188,7 +188,7 @@ fn answers(kinds: &BTreeMap<String, Kind>, folder: &str, stem: &str, index: usiz
     let text = |name: &str| vector[name].as_str().unwrap_or_default();
     let part = |part: &str, kind: &str, text: &str| record(kinds, &format!("{id}/{part}"), kind, text.as_bytes(), false);
     Ok(match (folder, stem) {
-        ("records", kind) => vec![record(kinds, &id, kind, text("text").as_bytes(), false)],
+        ("kinds" | "records", kind) => vec![record(kinds, &id, kind, text("text").as_bytes(), false)],
         ("wire", kind) => vec![record(kinds, &id, kind, &from_hex(text("hex"))?, true)],
         (_, "float64-text") => {
             let value = Value::Float(f64::from_bits(u64::from_str_radix(text("bits"), 16)?));

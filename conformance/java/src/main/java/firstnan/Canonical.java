@@ -276,7 +276,7 @@ public final class Canonical {
         }
 
         void string(String value) {
-            refuseIf(record && value.codePoints().anyMatch(c -> 0xd800 <= c && c <= 0xdfff), "a lone surrogate");
+            refuseIf(record && !wellFormed(value), "a lone surrogate");
             out.append('"');
             for (char c : value.toCharArray()) {
                 if (c != '/' && MEANINGS.indexOf(c) >= 0) {
@@ -316,6 +316,17 @@ public final class Canonical {
             }
         }
         throw new AssertionError("17 digits read back any binary64");
+    }
+
+    /** Whether no text in a value has a lone surrogate: no record may, though the evidence profile has bytes for one. */
+    public static boolean wellFormed(Object value) {
+        if (value instanceof Map<?, ?> members) {
+            return members.keySet().stream().allMatch(Canonical::wellFormed)
+                    && members.values().stream().allMatch(Canonical::wellFormed);
+        } else if (value instanceof List<?> list) {
+            return list.stream().allMatch(Canonical::wellFormed);
+        }
+        return !(value instanceof String text) || text.codePoints().noneMatch(c -> 0xd800 <= c && c <= 0xdfff);
     }
 
     /** SHA-256 in lower-case hex: over the bytes of the record profile it is the digest of a record. */

@@ -189,7 +189,8 @@ public final class Conform {
             try {
                 value = Canonical.read(text, Profile.EVIDENCE);
                 rule = rulesHold(kind, value);
-                valid = rule && integersAreIntegers(kind, value) && bytes != null && (!onWire || Arrays.equals(bytes, text));
+                boolean right = rule && integersAreIntegers(kind, value) && Canonical.wellFormed(value);
+                valid = right && bytes != null && (!onWire || Arrays.equals(bytes, text));
             } catch (Canonical.Refused refused) {
                 rule = null;
             }
@@ -214,7 +215,7 @@ public final class Conform {
     private void run(String folder, String stem, int index, String line) {
         JsonNode vector = JACKSON.readTree(line);
         String id = folder + "/" + vector.path("case").asString(stem + "-" + index);
-        if (folder.equals("records")) {
+        if (folder.equals("kinds") || folder.equals("records")) {
             record(id, stem, utf8(vector.get("text")), false);
         } else if (folder.equals("wire")) {
             record(id, stem, HexFormat.of().parseHex(vector.get("hex").asString()), true);
@@ -262,7 +263,7 @@ public final class Conform {
         }
         Conform conform = new Conform(Path.of(arguments[0]));
         for (String root : Arrays.asList(arguments).subList(1, arguments.length)) {
-            for (String folder : List.of("canonical", "lifecycle", "records", "triage", "wire")) {
+            for (String folder : List.of("canonical", "kinds", "lifecycle", "records", "triage", "wire")) {
                 for (Path file : vectorFiles(Path.of(root, folder))) {
                     int index = 0;
                     for (String line : Files.readAllLines(file)) {
