@@ -425,7 +425,7 @@ def table_of_quarantine() -> ArrowTable:
 class BulkTriage:
     """The verdicts on tables of contracts and telemetry; `firstnan.ingest.fleet` says which columns."""
 
-    def __init__(self, contracts: Any, telemetry: Any) -> None:
+    def __new__(cls, contracts: Any, telemetry: Any) -> BulkTriage:
         """Begins with two Arrow streams (`__arrow_c_stream__`), each ordered by run_id and step_id.
 
         Raises:
