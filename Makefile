@@ -9,7 +9,7 @@ STAMP := $(VENV)/.firstnan-built
 SOURCES := $(shell find rust/firstnan-core rust/firstnan-ingest rust/firstnan-python schemas -type f -not -path '*/target/*') Cargo.toml Cargo.lock pyproject.toml
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test test-rust test-python test-jax test-others lint generate check-generated generate-types bench fuzz conformance differential \
+.PHONY: help demo test test-rust test-python test-training test-others lint generate check-generated generate-types bench fuzz conformance differential \
 	build clean
 
 help: ## list the targets
@@ -37,14 +37,15 @@ test: test-rust test-python lint check-generated ## every Rust and Python test, 
 test-rust: ## cargo test of the workspace
 	cargo test --workspace --locked --quiet
 
-test-python: build ## pytest, the tests of firstnan.jax beside all others: XLA compiles on one core
-	$(MAKE) --no-print-directory --output-sync=target --jobs=2 test-jax test-others
+test-python: build ## pytest, in two processes that take about as long
+	$(MAKE) --no-print-directory --output-sync=target --jobs=2 test-training test-others
 
-test-jax: build
-	$(BIN)/python -m pytest -q tests/jax -o cache_dir=.pytest_cache/jax
+test-training: build
+	$(BIN)/python -m pytest -q tests/jax -o cache_dir=.pytest_cache/training
+	$(BIN)/python -m pytest -q tests/supervisor -o cache_dir=.pytest_cache/training
 
 test-others: build
-	$(BIN)/python -m pytest -q --ignore tests/jax
+	$(BIN)/python -m pytest -q --ignore tests/jax --ignore tests/supervisor
 
 lint: build ## clippy, rustfmt, ruff, mypy, stubtest, import direction, the released schemas
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings

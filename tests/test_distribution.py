@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def test_the_wheel_of_the_sdist_passes_the_vectors(tmp_path):
     def maturin(folder, *arguments):
-        # Shared with test_new_record.py, so that one of them finds the dependencies built.
-        build = {"CARGO_TARGET_DIR": str(ROOT / "target/test-wheels"), "CARGO_PROFILE_DEV_DEBUG": "none"}
+        # Shared with `cargo test`, so that the dependencies are built once.
+        build = {"CARGO_TARGET_DIR": str(ROOT / "target")}
         subprocess.run([sys.executable, "-m", "maturin", *arguments], cwd=folder, check=True, env={**os.environ, **build})
 
     maturin(ROOT, "sdist", "--out", str(tmp_path))

@@ -71,9 +71,9 @@ def test_a_schema_file_is_all_that_a_new_record_needs(tmp_path):
         subprocess.run(command, cwd=copy, check=True, env={**os.environ, **extra})
 
     run(sys.executable, str(ROOT / "tools/generate.py"), "--root", str(copy))
-    # Kept between runs and shared with test_distribution.py, so that only the first one builds the dependencies.
+    # Shared with `cargo test`, so that the dependencies are built once.
     run(sys.executable, "-m", "maturin", "build", "--profile", "dev", "--quiet", "--out", str(tmp_path / "wheels"),
-        CARGO_TARGET_DIR=str(ROOT / "target/test-wheels"), CARGO_PROFILE_DEV_DEBUG="none")
+        CARGO_TARGET_DIR=str(ROOT / "target"))
     (wheel,) = (tmp_path / "wheels").glob("*.whl")
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     assert (tmp_path / "site/firstnan/schemas/v1/loss-window.json").is_file()

@@ -28,7 +28,7 @@ def from_numpy(array):
     """(checked, nan, +Inf, -Inf, largest, first) by numpy's own arithmetic, element by element of the values."""
     array = np.asarray(array)
     with np.errstate(invalid="ignore"):  # a signalling NaN
-        values = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64).reshape(-1)
+        values = array.astype(np.complex128 if "complex" in array.dtype.name else np.float64).reshape(-1)
     nan = np.isnan(values)
     first_infinite = np.where(np.isinf(values.real), values.real, values.imag)
     positive, negative = ~nan & (first_infinite == np.inf), ~nan & (first_infinite == -np.inf)
