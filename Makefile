@@ -32,7 +32,8 @@ build: $(STAMP) ## build the extension and install the package into .venv
 demo: build ## train on real digits until the step goes non-finite; triage, hold, show, restart
 	$(BIN)/python examples/digits.py
 
-test: test-rust test-python lint check-generated ## every Rust and Python test, the linters, the generated files
+test: build ## every Rust and Python test, the linters, the generated files: three at a time, since many tests wait
+	$(MAKE) --no-print-directory --output-sync=target --jobs=3 test-rust test-training test-others lint check-generated
 
 test-rust: ## cargo test of the workspace
 	cargo test --workspace --locked --quiet
