@@ -41,12 +41,13 @@ test-rust: ## cargo test of the workspace
 test-python: build ## pytest, in two processes that take about as long
 	$(MAKE) --no-print-directory --output-sync=target --jobs=2 test-training test-others
 
+# Without MAKEFLAGS: cargo, where a test runs it, would look for this make's jobserver.
 test-training: build
-	$(BIN)/python -m pytest -q tests/jax -o cache_dir=.pytest_cache/training
-	$(BIN)/python -m pytest -q tests/supervisor -o cache_dir=.pytest_cache/training
+	env -u MAKEFLAGS $(BIN)/python -m pytest -q tests/jax -o cache_dir=.pytest_cache/training
+	env -u MAKEFLAGS $(BIN)/python -m pytest -q tests/supervisor -o cache_dir=.pytest_cache/training
 
 test-others: build
-	$(BIN)/python -m pytest -q --ignore tests/jax --ignore tests/supervisor
+	env -u MAKEFLAGS $(BIN)/python -m pytest -q --ignore tests/jax --ignore tests/supervisor
 
 lint: build ## clippy, rustfmt, ruff, mypy, stubtest, import direction, the released schemas
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings

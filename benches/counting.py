@@ -7,7 +7,6 @@ lengthens less, and of the clock where two do. What is read is larger than most 
 from __future__ import annotations
 
 import os
-import statistics
 import time
 from collections.abc import Callable, Iterator
 
@@ -15,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 import firstnan
-from measure import Comparison
+from measure import Comparison, of_rounds
 
 MIB = 1 << 20
 ROUNDS = 9
@@ -65,14 +64,7 @@ def _compare(
     """Both in turn, after one call each that touches the memory."""
     ours(), theirs()
     pairs = [(_seconds(ours, clock), _seconds(theirs, clock)) for _ in range(rounds)]
-    return Comparison(
-        question,
-        peer,
-        target,
-        statistics.median(a for a, _ in pairs),
-        statistics.median(b for _, b in pairs),
-        statistics.median(b / a for a, b in pairs),
-    )
+    return of_rounds(question, peer, target, pairs)
 
 
 def print_comparisons() -> list[Comparison]:

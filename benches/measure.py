@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 ROUNDS = 15
@@ -58,6 +58,11 @@ def compare(question: str, peer: str, target: float, ours: Callable[[], object],
         rounds = [(timed(ours, our_calls), timed(theirs, their_calls)) for _ in range(ROUNDS)]
     finally:
         gc.enable()
+    return of_rounds(question, peer, target, rounds)
+
+
+def of_rounds(question: str, peer: str, target: float, rounds: Sequence[tuple[float, float]]) -> Comparison:
+    """The medians of rounds of (our seconds, the peer's)."""
     return Comparison(
         question,
         peer,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ORDER: list[set[str]] = [
     {"_core"},
-    {"errors", "finite", "printable", "schema_files"},
+    {"durable", "errors", "finite", "printable", "schema_files"},
     {"_methods", "_generated", "arguments"},
     {"checkpoints"},
     {"records", "canonical"},

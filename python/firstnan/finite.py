@@ -25,8 +25,26 @@ _DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 9: "VPI", 10: "ROCm
             13: "CUDA managed memory", 14: "oneAPI", 15: "WebGPU", 16: "Hexagon", 17: "MAIA", 18: "Trainium"}  # fmt: skip
 
 
+class Classified:
+    """Elements counted by class: those that are `checked` are `finite` plus `nonfinite`."""
+
+    __slots__ = ()
+    checked: int
+    nan: int
+    positive_infinity: int
+    negative_infinity: int
+
+    @property
+    def nonfinite(self) -> int:
+        return self.nan + self.positive_infinity + self.negative_infinity
+
+    @property
+    def finite(self) -> int:
+        return self.checked - self.nonfinite
+
+
 @dataclass(frozen=True, slots=True)
-class FiniteCounts:
+class FiniteCounts(Classified):
     """The counts of one array. `checked` elements are `finite` plus `nonfinite`.
 
     `maximum_absolute_finite` is exact in binary64, and 0.0 where no element is finite; of integers beyond 2**53 it is
@@ -40,14 +58,6 @@ class FiniteCounts:
     negative_infinity: int
     maximum_absolute_finite: float
     first_nonfinite: int | None
-
-    @property
-    def nonfinite(self) -> int:
-        return self.nan + self.positive_infinity + self.negative_infinity
-
-    @property
-    def finite(self) -> int:
-        return self.checked - self.nonfinite
 
 
 def count_finite(array: Any, *, threads: int | None = None) -> FiniteCounts:

@@ -27,7 +27,7 @@ BLOCK_BYTES: Final = 1 << 20
 """What is unpacked at a time; a multiple of every element's width."""
 TICK_SECONDS: Final = 0.1
 FAULTS: Final = (
-    *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError),
+    *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error, EOFError, RuntimeError),
     *(ValueError, LookupError, OverflowError),
 )
 """What zipfile raises at damage: it documents the first, and lets the others through; and an OSError of a seek to nowhere."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from firstnan.cli.output import CAUSE, count, say
+from firstnan.cli.output import CAUSE, count, say, say_json
 from firstnan.cli.stores import add_answer_arguments, asked, written
 
 SHOWN_RANKS = 16
@@ -27,7 +27,11 @@ def run(arguments: argparse.Namespace) -> int:
         from firstnan.ingest.fleet import incidents
 
         found = incidents(snapshot, run=arguments.run_id)
-    if not written(arguments, found):
+    if written(arguments, found.to_reader()):
+        pass
+    elif arguments.json:
+        say_json(found.to_pylist())
+    else:
         for row in found.to_pylist():
             show(row)
         say(f"runs (each attempt by itself) with a non-finite value: {count(found.num_rows)}")

@@ -13,9 +13,9 @@ import math
 import sys
 from typing import Any
 
-from firstnan.cli.output import count, say, say_json, say_table
+from firstnan.cli.output import count, say, say_table
 from firstnan.cli.refusal import Misuse
-from firstnan.cli.stores import extra_needed
+from firstnan.cli.stores import add_answer_arguments, asked, written
 
 SHOWN_ROWS = 1000
 
@@ -23,33 +23,19 @@ SHOWN_ROWS = 1000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", metavar="STORE", help="the folder of the store")
     parser.add_argument("question", metavar="SQL", help="one SELECT")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--arrow", metavar="FILE", help="write the answer there, in Arrow's file format")
-    form.add_argument("--parquet", metavar="FILE", help="write the answer there, as Parquet")
+    add_answer_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    with extra_needed():
-        from firstnan.ingest import Store
-        from firstnan.ingest.questions import QuestionError, answer, write_answer
+    with asked(arguments.store) as snapshot:
+        from firstnan.ingest.questions import QuestionError, answer
 
-        file = arguments.arrow or arguments.parquet
         try:
-            with (
-                Store.open(arguments.store) as store,
-                store.snapshot() as snapshot,
-                answer(snapshot, arguments.question) as rows,
-            ):
-                if file is None:
+            with answer(snapshot, arguments.question) as rows:
+                if not written(arguments, rows):
                     (tell_json if arguments.json else tell)(rows)
-                    return 0
-                written = write_answer(rows, file, "arrow" if arguments.arrow else "parquet")
         except QuestionError as error:
             raise Misuse(str(error).strip()) from None
-    if arguments.json:
-        say_json({"file": file, "rows": written})
-    else:
-        say(f"{count(written)} rows written to {file}")
     return 0
 
 

@@ -41,16 +41,15 @@ def add_answer_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def written(arguments: argparse.Namespace, answer: Any) -> bool:
-    """Writes an answer, an Arrow table, as --arrow, --parquet or --json ask; False where it is to be shown."""
+    """Writes an answer (an Arrow table, or a reader of batches) to a file where --arrow or --parquet says so."""
     file = arguments.arrow or arguments.parquet
-    if file is not None:
-        from firstnan.ingest.questions import write_answer
+    if file is None:
+        return False
+    from firstnan.ingest.questions import write_answer
 
-        rows = write_answer(answer.to_reader(), file, "arrow" if arguments.arrow else "parquet")
-        if arguments.json:
-            say_json({"file": file, "rows": rows})
-        else:
-            say(f"{count(rows)} rows written to {file}")
-    elif arguments.json:
-        say_json(answer.to_pylist())
-    return file is not None or arguments.json
+    rows = write_answer(answer, file, "arrow" if arguments.arrow else "parquet")
+    if arguments.json:
+        say_json({"file": file, "rows": rows})
+    else:
+        say(f"{count(rows)} rows written to {file}")
+    return True

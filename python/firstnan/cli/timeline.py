@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from firstnan.cli.incidents import ranks
-from firstnan.cli.output import CAUSE, count, say, say_table
+from firstnan.cli.output import CAUSE, count, say, say_json, say_table
 from firstnan.cli.refusal import Refused
 from firstnan.cli.stores import add_answer_arguments, asked, written
 from firstnan.errors import ContractError
@@ -29,7 +29,11 @@ def run(arguments: argparse.Namespace) -> int:
         spans = timeline(snapshot, arguments.run_id)
     if not spans.num_rows:
         raise Refused(ContractError("the store has no contract and no telemetry of this run"), arguments.run_id)
-    if not written(arguments, spans):
+    if written(arguments, spans.to_reader()):
+        pass
+    elif arguments.json:
+        say_json(spans.to_pylist())
+    else:
         rows = spans.to_pylist()
         say_table(
             ["steps", "attempt", "counted", "first non-finite stage", "on", "ranks seen", "nothing came of", "without a verdict"],

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from firstnan.ingest.durable import write_durably
+from firstnan.durable import write_durably
 from firstnan.ingest.missing import needed
 from firstnan.ingest.segments import QUARANTINE, schema_of
 from firstnan.ingest.snapshot import Snapshot

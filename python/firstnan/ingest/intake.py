@@ -17,7 +17,7 @@ from firstnan.ingest.known import beginning_of
 from firstnan.ingest.locks import FileLock
 from firstnan.ingest.missing import needed
 from firstnan.ingest.read import shards_of
-from firstnan.ingest.segments import QUARANTINE, Place, Receipt, Written, schema_of, write_shard
+from firstnan.ingest.segments import QUARANTINE, Receipt, Written, decoded_shard, place_of, schema_of, write_shard
 from firstnan.ingest.sources import Source, SourceLike, sources_of
 from firstnan.ingest.store import Store
 
@@ -197,21 +197,11 @@ class Intake:
 
     def take(self, shard: Shard, path: str, replaces: str | None = None) -> None:
         """Decodes a shard, unless the store has it, and hands it to a writer once one of them is free."""
-        pa = needed("pyarrow")
-        place = Place(shard.source, path, shard.start, shard.first_line)
-        if self.store.note(shard.sha256, self.kind, place, replaces):
+        if self.store.note(shard.sha256, self.kind, place_of(shard, path), replaces):
             self.pass_over(shard.bytes, shard.lines)
             self._tell()
             return
-        decoded = shard.decode()
-        receipt = Receipt(
-            place, shard.bytes, shard.lines, shard.sha256, self.kind, shard.ended,
-            decoded.records, decoded.quarantined, decoded.blank, replaces,
-        )  # fmt: skip
-        tables = {kind: pa.table(decoded.table(kind)) for kind in decoded.kinds}
-        if decoded.quarantined:
-            tables[QUARANTINE] = pa.table(decoded.quarantine())
-        del decoded
+        receipt, tables = decoded_shard(shard, path, self.kind, replaces)
         self.wait(WRITERS - 1)
         written = self._writers.submit(self._write, receipt, tables)
         rows = {kind: len(table) for kind, table in tables.items() if kind != QUARANTINE}

@@ -7,7 +7,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 
-from firstnan.ingest.durable import make_folders, sync_folder
+from firstnan.durable import make_folders, sync_folder
 from firstnan.ingest.locks import locked
 from firstnan.ingest.problems import StoreError, manifest_errors
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from firstnan import _core
-from firstnan.ingest.durable import write_durably
+from firstnan.durable import write_durably
 from firstnan.ingest.missing import needed
 from firstnan.ingest.segments import QUARANTINE, pipeline, schema_of
 from firstnan.ingest.snapshot import Snapshot

@@ -18,7 +18,7 @@ from firstnan.ingest.intake import path_of
 from firstnan.ingest.known import beginning_of
 from firstnan.ingest.missing import needed
 from firstnan.ingest.read import shards_of
-from firstnan.ingest.segments import QUARANTINE, Place, Receipt, Segment, Written, schema_of, write_shard
+from firstnan.ingest.segments import Place, Receipt, Segment, Written, decoded_shard, schema_of, write_shard
 from firstnan.ingest.sources import Source, SourceLike, sources_of
 from firstnan.ingest.store import Store
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The sources of a fleet, and what the driver tells every worker of the store.
+    """What the driver tells every worker of the store that they fill.
 
     Attributes:
         store: its folder, which all workers see under this path.
@@ -48,19 +48,11 @@ class Task:
             OSError: the source cannot be read, or a segment cannot be written.
             ContractError: the source is not a whole gzip or zstd stream.
         """
-        arrow = needed("pyarrow")
         shards = shards_of(source, kind=self.kind, start=start, first_line=first_line, shard_bytes=self.shard_bytes,
                            max_line_bytes=self.max_line_bytes)  # fmt: skip
         for shard in shards:
             # One thread: the engine gives a worker one core.
-            decoded = shard.decode(threads=1)
-            place = Place(shard.source, path_of(source), shard.start, shard.first_line)
-            receipt = Receipt(place, shard.bytes, shard.lines, shard.sha256, self.kind, shard.ended, decoded.records,
-                              decoded.quarantined, decoded.blank, replaces)  # fmt: skip
-            tables = {kind: arrow.table(decoded.table(kind)) for kind in decoded.kinds}
-            if decoded.quarantined:
-                tables[QUARANTINE] = arrow.table(decoded.quarantine())
-            yield write_shard(self.store, receipt, tables)
+            yield write_shard(self.store, *decoded_shard(shard, path_of(source), self.kind, replaces, threads=1))
             replaces = None
 
 
@@ -70,7 +62,7 @@ def task_for(store: Store, kind: str | None = None) -> Task:
 
 
 def descriptors(store: Store, sources: SourceLike | Iterable[SourceLike], kind: str | None = None) -> pa.Table:
-    """A row for each file that has something the store does not: what is dealt out to the workers.
+    """A row for each file, and from where on the store lacks it: what is dealt out to the workers.
 
     Args:
         store: the store.

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from firstnan import _core
-from firstnan.ingest.durable import write_durably
+from firstnan._core import Shard
+from firstnan.durable import write_durably
 from firstnan.ingest.missing import needed
 
 if TYPE_CHECKING:
@@ -123,6 +124,35 @@ def pipeline() -> str:
 def name_of(*parts: Any) -> str:
     """SHA-256 (lower-case hex) of JSON values: the identity of an input."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def place_of(shard: Shard, path: str) -> Place:
+    """Where a shard was seen; `path` is the real path of its source."""
+    return Place(shard.source, path, shard.start, shard.first_line)
+
+
+def decoded_shard(
+    shard: Shard, path: str, kind: str | None, replaces: str | None, *, threads: int | None = None
+) -> tuple[Receipt, dict[str, pa.Table]]:
+    """Decodes a shard: its receipt, and its rows for `write_shard`.
+
+    Args:
+        shard: of a source.
+        path: the real path of that.
+        kind: the kind that was given, or None.
+        replaces: as in a `Receipt`.
+        threads: as of `Shard.decode`.
+    """
+    pa = needed("pyarrow")
+    decoded = shard.decode(threads=threads)
+    receipt = Receipt(
+        place_of(shard, path), shard.bytes, shard.lines, shard.sha256, kind, shard.ended,
+        decoded.records, decoded.quarantined, decoded.blank, replaces,
+    )  # fmt: skip
+    tables = {of: pa.table(decoded.table(of)) for of in decoded.kinds}
+    if decoded.quarantined:
+        tables[QUARANTINE] = pa.table(decoded.quarantine())
+    return receipt, tables
 
 
 def write_shard(store: str | os.PathLike[str], receipt: Receipt, tables: Mapping[str, pa.Table]) -> Written:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from firstnan import _core
-from firstnan.ingest.durable import make_folders
+from firstnan.durable import make_folders
 from firstnan.ingest.locks import FileLock
 from firstnan.ingest.missing import needed
 from firstnan.ingest.problems import StoreError

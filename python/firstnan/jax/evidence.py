@@ -66,7 +66,13 @@ def capture(
     """
     measured = counts if isinstance(counts, Tally) else counts.to_host()
     check_missing_counted(measured, checked_policy(policy))
-    triaged = apply_policy(measured, policy)
+    return capture_triaged(apply_policy(measured, policy), contract, evidence_id=evidence_id)
+
+
+def capture_triaged(
+    triaged: Triaged, contract: TrainingIncidentContract, *, evidence_id: str | None = None
+) -> TrainingRunEvidence:
+    """`capture` of counts to which a policy has been applied, and that count what it calls missing."""
     tally = triaged.tally
     contract_content_id = contract.content_id
     if evidence_id is None:

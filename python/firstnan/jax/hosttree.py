@@ -8,12 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from firstnan.finite import FiniteCounts, count_finite
+from firstnan.finite import Classified, FiniteCounts, count_finite
 from firstnan.jax.paths import leaf_path
 
 
 @dataclass(frozen=True, slots=True)
-class TreeCounts:
+class TreeCounts(Classified):
     """The counts of each leaf, by its path and in the tree's order, and their sums, which are exact.
 
     `first_nonfinite` is the path of the first leaf that is not finite and the index in it, or None.
@@ -27,14 +27,6 @@ class TreeCounts:
     negative_infinity: int
     maximum_absolute_finite: float
     first_nonfinite: tuple[str, int] | None
-
-    @property
-    def nonfinite(self) -> int:
-        return self.nan + self.positive_infinity + self.negative_infinity
-
-    @property
-    def finite(self) -> int:
-        return self.checked - self.nonfinite
 
 
 def count_finite_tree(tree: Any, *, threads: int | None = None) -> TreeCounts:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
 
 from firstnan import ContractError, canonicalize
+from firstnan.durable import sync_folder
 from firstnan.printable import printable
 
 MANIFEST: Final = "manifest.json"
@@ -67,12 +68,12 @@ def write_folder(folder: Path, files: Mapping[str, bytes | Callable[[BinaryIO], 
     try:
         listed = {name: _write_file(partial / name, content) for name, content in files.items()}
         _write_file(partial / MANIFEST, json_bytes({"format": FORMAT, "files": listed}))
-        _flush_folder(partial)
+        sync_folder(partial)
         folder = _rename(partial, folder, numbered)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    _flush_folder(folder.parent)
+    sync_folder(folder.parent)
     return folder
 
 
@@ -313,11 +314,3 @@ def _rename(partial: Path, folder: Path, numbered: bool) -> Path:
         taken, folder = folder, next(names, folder)
         if folder == taken:
             raise FileExistsError(f"{printable(folder.name)} exists: a bundle is never overwritten")
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from firstnan import STAGES, ContractError
+from firstnan.finite import Classified
 from firstnan.jax.fields import checked_fields
 
 _LEAF_FIELDS = {
@@ -23,7 +24,7 @@ _MISSING_FIELDS: Final = {"missing": (int,), "missing_values": (list,)}
 
 
 @dataclass(frozen=True, slots=True)
-class LeafCount:
+class LeafCount(Classified):
     """One leaf of one stage. `checked` elements are `finite` plus `nonfinite`.
 
     `maximum_absolute_finite` is a float for inexact leaves, 0.0 where no element is finite; an int for integer leaves;
@@ -41,14 +42,6 @@ class LeafCount:
     maximum_absolute_finite: int | float | None
     missing: int = 0
     missing_values: tuple[int, ...] = ()
-
-    @property
-    def nonfinite(self) -> int:
-        return self.nan + self.positive_infinity + self.negative_infinity
-
-    @property
-    def finite(self) -> int:
-        return self.checked - self.nonfinite
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object of the fields; every number in it is finite. What is missing is told where it was counted."""
@@ -75,7 +68,7 @@ class LeafCount:
 
 
 @dataclass(frozen=True, slots=True)
-class StageTotal:
+class StageTotal(Classified):
     """The sum over the leaves of one stage. The magnitude is over inexact leaves only: ids and keys have no scale."""
 
     stage: str
@@ -84,14 +77,6 @@ class StageTotal:
     positive_infinity: int
     negative_infinity: int
     maximum_absolute_finite: float
-
-    @property
-    def nonfinite(self) -> int:
-        return self.nan + self.positive_infinity + self.negative_infinity
-
-    @property
-    def finite(self) -> int:
-        return self.checked - self.nonfinite
 
 
 @dataclass(frozen=True, slots=True)

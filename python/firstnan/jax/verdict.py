@@ -17,10 +17,10 @@ from firstnan import (
     triage_training_incident,
 )
 from firstnan.jax.counts import StageCounts
-from firstnan.jax.evidence import capture
+from firstnan.jax.evidence import capture_triaged
 from firstnan.jax.history import StepSummary
 from firstnan.jax.outcome import as_float, real_scalars
-from firstnan.jax.policy import Triaged, apply_policy
+from firstnan.jax.policy import Triaged, apply_policy, check_missing_counted
 from firstnan.jax.tally import Tally
 
 ContractOf = Callable[[int, int, float | None], TrainingIncidentContract]
@@ -120,7 +120,8 @@ def _judge_one(
     contract = evidence = None
     try:
         contract = _contract_for(taken, scale, contract_of)
-        evidence = capture(tally, contract, policy=policy)
+        check_missing_counted(tally, policy)
+        evidence = capture_triaged(triaged, contract)
         return Verdict(summary, tally, triaged, contract, evidence, triage_training_incident(contract, evidence))
     except ContractError as refusal:
         return Verdict(summary, tally, triaged, contract, evidence, refusal=refusal)

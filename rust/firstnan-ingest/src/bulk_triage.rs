@@ -90,10 +90,19 @@ impl<I: Iterator<Item = Result<RecordBatch, ArrowError>>> Cursor<I> {
         loop {
             match place {
                 Some((batch, row)) if row < batch.records.len() => {
-                    let key = Key { run: batch.runs.get(row).unwrap_or_default().to_owned(), step: batch.steps.value(row) };
-                    if last.is_some_and(|last| key < last) {
-                        return Err(ArrowError::InvalidArgumentError("the rows are not ordered by run_id and step_id".into()));
-                    }
+                    let (run, step) = (batch.runs.get(row).unwrap_or_default(), batch.steps.value(row));
+                    // Most rows are of the step before: no new key is made for them.
+                    let key = match last {
+                        Some(last) if last.run == run && last.step == step => last,
+                        last => {
+                            let key = Key { run: run.to_owned(), step };
+                            if last.is_some_and(|last| key < last) {
+                                let words = "the rows are not ordered by run_id and step_id";
+                                return Err(ArrowError::InvalidArgumentError(words.into()));
+                            }
+                            key
+                        }
+                    };
                     (self.open, self.next) = (Some((batch, row)), Some(key));
                     return Ok(());
                 }

@@ -12,8 +12,8 @@ use pyo3::exceptions::{PyEOFError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// As of `count_finite`.
-type Row = (u64, u64, u64, u64, f64, Option<u64>);
+use crate::memory::{Row, row};
+
 /// dtype, whether it is big-endian, offset, bytes, the shape if in Fortran order, whether two elements share a byte.
 type ExtentRow = (String, bool, u64, u64, Option<Vec<u64>>, bool);
 
@@ -116,17 +116,6 @@ fn as_error(error: io::Error) -> PyErr {
         Some(code) => PyOSError::new_err((code, error.to_string())),
         None => error.into(),
     }
-}
-
-fn row(counts: Counts) -> Row {
-    (
-        counts.checked,
-        counts.nan,
-        counts.positive_infinity,
-        counts.negative_infinity,
-        counts.maximum_absolute_finite,
-        counts.first_nonfinite,
-    )
 }
 
 /// Counts elements of an array, in order from the one numbered `start` on; with a shape the order is Fortran's.

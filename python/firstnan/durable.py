@@ -44,7 +44,7 @@ def make_folders(folder: str) -> None:
     sync_folder(above)
 
 
-def sync_folder(folder: str) -> None:
+def sync_folder(folder: str | os.PathLike[str]) -> None:
     """The names in a folder, on disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
