@@ -142,7 +142,7 @@ RUN = "run-2026"
 
 
 def fleet_with_an_incident(world=4):
-    """Step 7: rank 2 in the loss, which all show from backward on. Step 5: rank 1 sent nothing. Step 9: only a contract."""
+    """Step 7: ranks 2 and 3 in the loss, all from backward on. Step 5: rank 1 sent nothing. Step 9: only a contract."""
     lines = []
     for step in range(10):
         promised = contract(RUN, step)
@@ -151,7 +151,7 @@ def fleet_with_an_incident(world=4):
             if step == 9 or (step, rank) == (5, 1):
                 continue
             for order in range(5):
-                shows = step == 7 and order >= (2 if rank == 2 else 3)
+                shows = step == 7 and order >= (2 if rank >= 2 else 3)
                 lines.append(enveloped(telemetry(promised, order, **(bad(3) if shows else {})), rank, world))
     return lines
 
@@ -168,8 +168,8 @@ def test_an_incident_names_step_stage_rank_and_who_had_it_before_the_reduction(s
         (row,) = incidents(snapshot).to_pylist()
         assert incidents(snapshot, run="another").num_rows == 0
     assert row == {
-        "run_id": RUN, "attempt": 0, "step_id": 7, "stage": "loss", "rank": 2, "nonfinite_elements": 3,
-        "ranks_before_reduction": [2], "ranks_at_backward": [0, 1, 3], "ranks_at_optimizer": [], "ranks_finite": [],
+        "run_id": RUN, "attempt": 0, "step_id": 7, "stage": "loss", "rank": 2, "nonfinite_elements": 6,
+        "ranks_before_reduction": [2, 3], "ranks_at_backward": [0, 1], "ranks_at_optimizer": [], "ranks_finite": [],
         "ranks_missing": [], "world_size": 4, "verdicts": 4, "without_verdict": 0,
     }  # fmt: skip
 
@@ -184,7 +184,7 @@ def test_a_timeline_folds_neighbours_that_look_the_same(store):
         (0, 0, 4, None, [], []),
         (0, 5, 5, None, [], [1]),
         (0, 6, 6, None, [], []),
-        (0, 7, 7, "loss", [2], []),
+        (0, 7, 7, "loss", [2, 3], []),
         (0, 8, 8, None, [], []),
     ]
     assert rows[0]["without_verdict"] == ["no_telemetry"]
@@ -206,8 +206,8 @@ def test_the_commands_show_write_and_say_what_is_not_there(store, tmp_path):
     assert (shown.returncode, "first in loss of step 7, rank 2" in shown.stdout) == (1, True)
     assert "no cause is claimed" in shown.stdout
     assert command("incidents", store, "--run", "another", "--exit-code").returncode == 0
-    assert json.loads(command("incidents", store, "--json").stdout)[0]["ranks_before_reduction"] == [2]
-    assert "1 rank: 2" in command("timeline", store, RUN).stdout
+    assert json.loads(command("incidents", store, "--json").stdout)[0]["ranks_before_reduction"] == [2, 3]
+    assert "2 ranks: 2-3" in command("timeline", store, RUN).stdout
     file = tmp_path / "timeline.parquet"
     assert command("timeline", store, RUN, "--parquet", file).returncode == 0
     assert pq.read_table(file).num_rows == 6

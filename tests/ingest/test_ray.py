@@ -16,15 +16,18 @@ from firstnan.ingest import Store, ingest
 from firstnan.ingest.on_ray import ingest_on_ray
 
 
-def kill_once(marker):
-    """What runs as each worker starts: the first that has written a segment is killed before it can say so."""
+def disturb(marker):
+    """What runs as each worker starts. Whoever has written a segment sweeps the store before it says so, and the first is
+    killed there."""
     def hook():
-        from firstnan.ingest import receipts
+        from firstnan.ingest import Store, receipts, sweep
 
         written = receipts.write_shard
 
         def write_and_die(*arguments):
             result = written(*arguments)
+            with Store.open(arguments[0]) as store:
+                assert sweep(store, leftover_age_s=0, patience_s=0).busy
             with contextlib.suppress(FileExistsError):
                 os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -39,7 +42,7 @@ def kill_once(marker):
 def fleet(tmp_path):
     marker = tmp_path / "killed"
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False,
-             runtime_env={"worker_process_setup_hook": kill_once(str(marker))})  # fmt: skip
+             runtime_env={"worker_process_setup_hook": disturb(str(marker))})  # fmt: skip
     yield marker
     ray.shutdown()
 
@@ -80,6 +83,12 @@ def test_a_killed_worker_costs_nothing_and_the_store_is_that_of_one_machine(flee
     again = ingest_on_ray(folder, store=tmp_path / "ray")
     assert again.shards == 0
     assert files(tmp_path / "ray") == files(tmp_path / "alone")
+
+    with (folder / "0.jsonl").open("ab") as file:
+        file.write(lines(70_000, 500))
+    assert ingest_on_ray(folder, store=tmp_path / "ray").shards == 1
+    assert ingest(folder, store=tmp_path / "alone").records == 500
+    assert manifest(tmp_path / "ray") == manifest(tmp_path / "alone")
 
     (folder / "6.jsonl.gz").write_bytes(b"\x1f\x8b\x08cut")
     broken = ingest_on_ray(folder, store=tmp_path / "ray")
