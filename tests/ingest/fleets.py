@@ -76,7 +76,8 @@ def evidence(chance: random.Random, promised: dict[str, Any]) -> list[dict[str, 
         elif fault == 9:
             stages[place] = stage | {"owner": "team:another"}
         elif fault == 10:
-            stages[place] = stage | {"maximum_absolute_finite": chance.choice([1e12, 10**12, 10**30, 1e-13, 1_000_000_000, 10**9 + 1])}
+            extreme = chance.choice([1e12, 10**12, 10**30, 1e-13, 1_000_000_000, 10**9 + 1])
+            stages[place] = stage | {"maximum_absolute_finite": extreme}
         else:
             stages[place] = stage | {"tensor_set_id": stages[0]["tensor_set_id"], "telemetry_id": stages[0]["telemetry_id"]}
         if not stages:
