@@ -42,7 +42,7 @@ mod _core {
     #[pymodule_export]
     use super::identity::{canonical_evidence, canonical_record, canonicalize, content_id, contract_digest};
     #[pymodule_export]
-    use super::ingest::{Decoded, LineReader, Shard, table_of_kind, table_of_quarantine};
+    use super::ingest::{Decoded, LineReader, Shard, lines_of_rows, table_of_kind, table_of_quarantine};
     #[pymodule_export]
     use super::judge::{evidence_content_id, triage, validate_inventory_consensus};
     #[pymodule_export]
