@@ -1,4 +1,4 @@
-"""Rows as lines of JSON by Python alone: what `firstnan._core.lines_of_rows` is held to."""
+"""Rows as lines of JSON by Python alone: what `firstnan._core.RowLines` is held to."""
 
 from __future__ import annotations
 

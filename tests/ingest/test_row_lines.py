@@ -14,7 +14,7 @@ from lines import EXAMPLES, KINDS, TELEMETRY, files
 from plain_rows import lines_of
 
 import firstnan
-from firstnan._core import LineReader, lines_of_rows, table_of_kind
+from firstnan._core import LineReader, RowLines, table_of_kind
 
 INTEGERS = {pa.int8(): 7, pa.int16(): 15, pa.int32(): 31, pa.int64(): 63}
 UNSIGNED = {pa.uint8(): 8, pa.uint16(): 16, pa.uint32(): 32, pa.uint64(): 64}
@@ -103,8 +103,13 @@ def structs(depth: int) -> st.SearchStrategy[pa.Array]:
 BATCHES = members(2, names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=5, unique=True)).filter(bool)
 
 
+def lines_of_rows(rows: Any, kind: str | None = None) -> bytes:
+    reader = RowLines(rows, kind=kind)
+    return b"".join(iter(reader.next_lines, None))
+
+
 def same(batch: pa.RecordBatch, kind: str | None = None) -> bytes:
-    ours = lines_of_rows(batch, kind=kind)
+    ours = lines_of_rows(batch, kind)
     assert ours == b"".join(lines_of(batch, kind))
     return ours
 
@@ -169,3 +174,13 @@ def test_digits_are_digits():
             lines_of_rows(wrong)
     with pytest.raises(firstnan.ContractError, match="kind"):
         lines_of_rows(pa.RecordBatch.from_pydict({"x": [1]}), kind="none")
+
+
+def test_lines_come_in_parts_of_a_bounded_size():
+    texts = ["x" * 300_000] * 10 + ["y" * 3_000_000] + [""] * 10
+    table = pa.table({"text": pa.chunked_array([texts[:7], [], texts[7:]])})
+    reader = RowLines(table)
+    parts = list(iter(reader.next_lines, None))
+    assert b"".join(parts).decode() == "".join(f"{text}\n" for text in texts)
+    assert [part.count(b"\n") for part in parts] == [4, 3, 4, 10]
+    assert reader.next_lines() is None

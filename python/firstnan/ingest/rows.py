@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from firstnan._core import lines_of_rows
+from firstnan._core import RowLines
 from firstnan.errors import ContractError
 from firstnan.ingest.missing import needed
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 8192
 
 
-class RowLines:
+class RowPipe:
     """A descriptor from which the rows of a file can be read as lines, one line a row, written by a thread of its own.
 
     The columns are the fields of a record, as a table of ours has them or without the columns that say where it came
@@ -29,7 +29,7 @@ class RowLines:
     """
 
     def __init__(self, path: str, form: Literal["arrow", "parquet"], kind: str | None) -> None:
-        self._batches = _batches(_refusing(lambda: _opened(path, form), path))
+        self._batches = _refusing(lambda: _batches(path, form), path)
         self._path, self._kind = path, kind
         self._failure: BaseException | None = None
         self.descriptor, self._sink = os.pipe()
@@ -40,7 +40,10 @@ class RowLines:
         try:
             with os.fdopen(self._sink, "wb") as sink:
                 for batch in self._batches:
-                    sink.write(lines_of_rows(batch, kind=self._kind))
+                    batch.validate(full=True)  # by the Arrow C interface, what it says of its memory is believed
+                    rows = RowLines(batch, kind=self._kind)
+                    while (lines := rows.next_lines()) is not None:
+                        sink.write(lines)
         except BrokenPipeError:
             pass  # the reader has given up
         except BaseException as error:
@@ -75,15 +78,8 @@ def _refusing(work: Callable[[], Any], path: str) -> Any:
                             layer="wire") from error
 
 
-def _batches(whole: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches of a file, checked and bounded in rows."""
-    for batch in whole:
-        batch.validate(full=True)  # what reads it by the Arrow C interface believes what it says of its memory
-        for start in range(0, batch.num_rows, BATCH_ROWS):
-            yield batch.slice(start, BATCH_ROWS)
-
-
-def _opened(path: str, form: Literal["arrow", "parquet"]) -> Iterator[pa.RecordBatch]:
+def _batches(path: str, form: Literal["arrow", "parquet"]) -> Iterator[pa.RecordBatch]:
+    """The batches of a file: those of Arrow as they are, since the file is mapped; those of Parquet of so many rows."""
     if form == "parquet":
         return iter(needed("pyarrow.parquet").ParquetFile(path).iter_batches(batch_size=BATCH_ROWS))
     arrow = needed("pyarrow")

@@ -68,60 +68,101 @@ fn kind_of(fields: &Fields) -> Option<usize> {
     })
 }
 
-/// Each row as a line with its end.
-///
-/// The columns are the fields of a record, as [`crate::Columns`] names them, or a table of ours, whose rows with a rank
-/// become enveloped lines; or there is one column of text, each value a line. `kind` is that of every record, where it is
-/// known.
-///
-/// # Errors
-///
-/// A column has values that JSON has no form for (kind `unsupported`).
-pub fn lines_of_rows(batch: &RecordBatch, kind: Option<usize>) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    if let [array] = batch.columns()
-        && let text = Column::new("text", array)?
-        && text.is_text()
-    {
-        for row in 0..batch.num_rows() {
-            let start = out.len();
-            out.extend_from_slice(text.text(row).unwrap_or_default().as_bytes());
-            // A raw line end in JSON is white space, or refused in a string: so is a carriage return.
-            out[start..].iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b'\r');
+/// The rows of a batch as lines with their ends, a part at a time.
+pub struct RowLines {
+    form: Form,
+    row: usize,
+    rows: usize,
+}
+
+enum Form {
+    /// One column of text, each value a line.
+    Text(Column),
+    /// The fields of a record.
+    Bare(Members),
+    /// Those of a record and of its envelope, which is there where there is a rank; and what the line begins with.
+    Enveloped { rank: Option<NullBuffer>, before: String, envelope: Members, record: Members },
+}
+
+impl RowLines {
+    /// Begins with the first row.
+    ///
+    /// The columns are the fields of a record, as [`crate::Columns`] names them, or a table of ours, whose rows with a rank
+    /// become enveloped lines; or there is one column of text. `kind` is that of every record, where it is known.
+    ///
+    /// # Errors
+    ///
+    /// There is not enough memory.
+    pub fn new(batch: &RecordBatch, kind: Option<usize>) -> Result<Self> {
+        let form = match batch.columns() {
+            [array] if is_text(array.data_type()) => Form::Text(Column::new("text", array)?),
+            _ => Form::of_fields(batch, kind)?,
+        };
+        Ok(Self { form, row: 0, rows: batch.num_rows() })
+    }
+
+    /// The next lines, at least one and not many more bytes than `enough`; none at the end.
+    ///
+    /// # Errors
+    ///
+    /// A value that JSON has no form for (kind `unsupported`).
+    pub fn next_lines(&mut self, enough: usize) -> Result<Option<Vec<u8>>> {
+        let mut out = Vec::new();
+        while self.row < self.rows && out.len() < enough {
+            self.form.write(self.row, &mut out)?;
             out.push(b'\n');
+            self.row += 1;
         }
-        return Ok(out);
+        Ok((!out.is_empty()).then_some(out))
     }
-    let schema = batch.schema();
-    let ours = batch.column_by_name("record_sha256").is_some();
-    let sent = |name: &str| ENVELOPE.iter().position(|field| name.strip_prefix("envelope_") == Some(field));
-    let nulls: ArrayRef = Arc::new(NullArray::new(batch.num_rows()));
-    let mut envelope = ENVELOPE.map(|name| (name, &nulls));
-    let mut record = Vec::new();
-    for (field, array) in schema.fields().iter().zip(batch.columns()) {
-        match (field.name().as_str(), sent(field.name())) {
-            (_, Some(index)) if ours => envelope[index].1 = array,
-            (name, None) if ours && PLACE.contains(&name) => {}
-            (name, _) => record.push((name, array)),
+}
+
+impl Form {
+    fn of_fields(batch: &RecordBatch, kind: Option<usize>) -> Result<Self> {
+        let schema = batch.schema();
+        let named = schema.fields().iter().map(|field| field.name().as_str()).zip(batch.columns());
+        if batch.column_by_name("record_sha256").is_none() {
+            return Ok(Self::Bare(Members::new(&named.collect::<Vec<_>>())?));
         }
-    }
-    let rank = envelope[0].1.logical_nulls();
-    let (envelope, record) = (Members::new(&envelope)?, Members::new(&record)?);
-    let kind = kind.or_else(|| kind_of(schema.fields())).map_or("null".to_owned(), |kind| format!("\"{}\"", KINDS[kind]));
-    let before = format!("{{\"envelope\":{{\"kind\":{kind},");
-    for row in 0..batch.num_rows() {
-        if ours && rank.as_ref().is_none_or(|rank| rank.is_valid(row)) {
-            out.extend_from_slice(before.as_bytes());
-            envelope.write_inside(row, &mut out)?;
-            out.extend_from_slice(b"},\"record\":");
-            record.write(row, &mut out)?;
-            out.push(b'}');
-        } else {
-            record.write(row, &mut out)?;
+        let nulls: ArrayRef = Arc::new(NullArray::new(batch.num_rows()));
+        let mut envelope = ENVELOPE.map(|name| (name, &nulls));
+        let mut record = Vec::new();
+        for (name, array) in named {
+            match ENVELOPE.iter().position(|field| name.strip_prefix("envelope_") == Some(field)) {
+                Some(index) => envelope[index].1 = array,
+                None if PLACE.contains(&name) => {}
+                None => record.push((name, array)),
+            }
         }
-        out.push(b'\n');
+        let kind = kind.or_else(|| kind_of(schema.fields())).map_or("null".to_owned(), |kind| format!("\"{}\"", KINDS[kind]));
+        Ok(Self::Enveloped {
+            rank: envelope[0].1.logical_nulls(),
+            before: format!("{{\"envelope\":{{\"kind\":{kind},"),
+            envelope: Members::new(&envelope)?,
+            record: Members::new(&record)?,
+        })
     }
-    Ok(out)
+
+    fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Self::Text(text) => {
+                let start = out.len();
+                out.extend_from_slice(text.text(row).unwrap_or_default().as_bytes());
+                // A raw line end in JSON is white space, or refused in a string: so is a carriage return.
+                out[start..].iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b'\r');
+            }
+            Self::Bare(record) => record.write(row, out)?,
+            Self::Enveloped { rank: Some(rank), record, .. } if rank.is_null(row) => record.write(row, out)?,
+            Self::Enveloped { before, envelope, record, .. } => {
+                out.extend_from_slice(before.as_bytes());
+                envelope.write_inside(row, out)?;
+                out.extend_from_slice(b"},\"record\":");
+                record.write(row, out)?;
+                out.push(b'}');
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The members of an object.
@@ -265,14 +306,6 @@ impl Column {
         self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
     }
 
-    fn is_text(&self) -> bool {
-        match &self.values {
-            Values::Text(_) | Values::LargeText(_) | Values::TextView(_) => true,
-            Values::Keyed(_, values) => values.is_text(),
-            _ => false,
-        }
-    }
-
     /// A value of text, none where it is null or of another type.
     fn text(&self, row: usize) -> Option<&str> {
         match &self.values {
@@ -379,6 +412,10 @@ fn items<N: TryInto<usize>, L: TryInto<usize>>(
 /// The type of the values, without a dictionary around them.
 fn plain(of: &DataType) -> &DataType {
     if let DataType::Dictionary(_, values) = of { plain(values) } else { of }
+}
+
+fn is_text(of: &DataType) -> bool {
+    matches!(plain(of), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
 fn is_float(of: &DataType) -> bool {

@@ -11,14 +11,13 @@ use std::time::Duration;
 
 use firstnan_core::{Error, ErrorKind, KINDS};
 use firstnan_ingest::{
-    Cut, Decoded as Tables, Input, Next, ReadError, Shard as CoreShard, Shards, decode, lines_of_rows as core_lines_of_rows,
-    schema_of_kind, schema_of_quarantine,
+    Cut, Decoded as Tables, Input, Next, ReadError, Shard as CoreShard, Shards, decode, schema_of_kind, schema_of_quarantine,
 };
 use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString};
 
-use crate::arrow::{ArrowTable, arrow_error, stream};
+use crate::arrow::{ArrowTable, arrow_error};
 use crate::errors::Outcome;
 use crate::records::known_kind;
 
@@ -200,19 +199,6 @@ pub fn table_of_kind(kind: &Bound<'_, PyAny>) -> Outcome<ArrowTable> {
 pub fn table_of_quarantine() -> Outcome<ArrowTable> {
     let schema = schema_of_quarantine().map_err(|error| arrow_error(&error))?;
     Ok(ArrowTable::new(schema, Vec::new()))
-}
-
-#[pyfunction]
-#[pyo3(signature = (rows, *, kind = None))]
-pub fn lines_of_rows<'py>(rows: &Bound<'py, PyAny>, kind: Option<&Bound<'py, PyAny>>) -> Outcome<Bound<'py, PyBytes>> {
-    let py = rows.py();
-    let kind = kind.map(known_kind).transpose()?;
-    let mut lines = Vec::new();
-    for batch in stream(rows)? {
-        let batch = batch.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        lines.append(&mut py.detach(|| core_lines_of_rows(&batch, kind))?);
-    }
-    Ok(PyBytes::new(py, &lines))
 }
 
 fn bounded(name: &'static str, value: u64, least: u64, most: u64) -> Outcome<()> {

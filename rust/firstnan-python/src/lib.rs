@@ -21,6 +21,7 @@ mod memory;
 mod names;
 mod native;
 mod records;
+mod row_lines;
 mod stored;
 mod walk;
 
@@ -42,11 +43,13 @@ mod _core {
     #[pymodule_export]
     use super::identity::{canonical_evidence, canonical_record, canonicalize, content_id, contract_digest};
     #[pymodule_export]
-    use super::ingest::{Decoded, LineReader, Shard, lines_of_rows, table_of_kind, table_of_quarantine};
+    use super::ingest::{Decoded, LineReader, Shard, table_of_kind, table_of_quarantine};
     #[pymodule_export]
     use super::judge::{evidence_content_id, triage, validate_inventory_consensus};
     #[pymodule_export]
     use super::records::{check, decode, encode, kinds, stage_message_from_bytes, validate};
+    #[pymodule_export]
+    use super::row_lines::RowLines;
     #[pymodule_export]
     use super::stored::{StoredFile, count_block};
 
