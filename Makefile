@@ -77,7 +77,7 @@ out/spark/.installed: pyproject.toml | $(BIN)/python
 	@touch $@
 
 spark: build out/spark/.installed ## the Spark adapter against one machine, byte for byte; needs Java 17 or later, brings PySpark
-	env -u MAKEFLAGS PYTHONPATH=out/spark $(BIN)/python -m pytest -q tests/ingest/spark_workers.py
+	env -u MAKEFLAGS PYTHONPATH=out/spark $(BIN)/python -m pytest -q -p no:unraisableexception tests/ingest/spark_workers.py
 
 generate-types: $(VENV)/.installed ## make types/ from schemas/v1; needs node, go, a JDK with mvn, and cargo
 	$(BIN)/python tools/generate_types.py
