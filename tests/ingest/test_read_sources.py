@@ -177,6 +177,19 @@ def test_rows_are_checked_as_lines_are(tmp_path):
         assert refused.value.kind == "unsupported"
 
 
+def test_files_of_rows_are_known_by_their_first_bytes_too(tmp_path):
+    table = pa.Table.from_pylist([TELEMETRY])
+    pq.write_table(table, tmp_path / "part-0")
+    with pa.ipc.new_file(tmp_path / "rows.feather", table.schema) as sink:
+        sink.write_table(table)
+    (tmp_path / "lines").write_bytes(b"PAR")
+    os.mkfifo(tmp_path / "pipe")  # looking at it would wait
+    forms = {os.path.basename(one.name): one.form for one in sources_of(str(tmp_path / "*"))}
+    assert forms == {"part-0": "parquet", "rows.feather": "arrow", "lines": "lines", "pipe": "lines"}
+    for name in ("part-0", "rows.feather"):
+        assert read(tmp_path / name).total.records == 1
+
+
 def test_a_file_that_lies_about_its_memory_is_refused(tmp_path):
     path = tmp_path / "rows.arrow"
     table = pa.table({"text": ["abcdefgh", json.dumps(TELEMETRY), "x"]})

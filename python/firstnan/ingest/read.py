@@ -88,7 +88,7 @@ def read(
 
     Args:
         sources: see `firstnan.ingest.sources_of`; plain, gzip or zstd, told by the first bytes; Arrow and Parquet files
-            by their names.
+            by their names or first bytes.
         kind: the kind of every record, where it is not to be told from each line.
         shard_bytes: how much text is decoded at once, 1 to 2^30.
         max_line_bytes: the most bytes of a line, 1 to 2^28; a longer one is quarantined.
