@@ -79,11 +79,14 @@ def _refusing(work: Callable[[], Any], path: str) -> Any:
 
 
 def _batches(path: str, form: Literal["arrow", "parquet"]) -> Iterator[pa.RecordBatch]:
-    """The batches of a file: those of Arrow as they are, since the file is mapped; those of Parquet of so many rows."""
+    """The batches of a file: those of Arrow as they are, those of Parquet of so many rows."""
     if form == "parquet":
-        return iter(needed("pyarrow.parquet").ParquetFile(path).iter_batches(batch_size=BATCH_ROWS))
+        # One group at a time, not read ahead: what is read ahead is kept until the last batch.
+        file = needed("pyarrow.parquet").ParquetFile(path, pre_buffer=False)
+        groups = ([group] for group in range(file.num_row_groups))
+        return (batch for group in groups for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=group))
     arrow = needed("pyarrow")
-    source = arrow.memory_map(path)
+    source = arrow.OSFile(path)  # not mapped: what was checked must not change before it is read
     try:
         reader = arrow.ipc.open_file(source)
         return (reader.get_batch(index) for index in range(reader.num_record_batches))
