@@ -2,8 +2,8 @@
 
     python benches/ray_scaling.py [--files 16] [--lines 100000] [--rounds 3]
 
-A worker decodes on one core, while a thread of its own reads ahead and hashes. Workers are started, and have worked once,
-before they are timed.
+Each worker has one core of this machine (all of Ray's processes are held to as many cores as there are workers), since a
+worker alone would use a second core to read ahead. Workers are started, and have worked once, before they are timed.
 """
 
 from __future__ import annotations
@@ -23,13 +23,19 @@ from ingest import seconds, write
 
 
 def timed(workers: int, folder: Path, store: Path) -> float:
-    """Seconds of so many workers for all files of a folder."""
+    """Seconds of so many workers, on as many cores, for all files of a folder."""
+    cores = os.sched_getaffinity(0)
+    if len(cores) < workers:
+        raise SystemExit(f"{workers} cores are needed, and there are {len(cores)}")
+    os.sched_setaffinity(0, sorted(cores)[:workers])
     ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    logging.getLogger("ray.data").setLevel(logging.WARNING)
     try:
         ingest_on_ray(folder, store=store / "first")
         return seconds(partial(ingest_on_ray, folder, store=store / "timed"))
     finally:
         ray.shutdown()
+        os.sched_setaffinity(0, cores)
 
 
 def main() -> None:
@@ -40,7 +46,6 @@ def main() -> None:
     arguments = parser.parse_args()
     os.environ["RAY_AUTH_MODE"] = "disabled"
     os.environ["RAY_DATA_DISABLE_PROGRESS_BARS"] = "1"
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
     times: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory(prefix="firstnan-bench-") as name:
         folder = Path(name, "lines")
