@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from stored import all_files, digests, listed_files, refused, tables
 from telemetry_lines import line, lines, record
@@ -279,3 +282,24 @@ def test_reader_of_the_same_process_holds_nobody_up(store: Path) -> None:
     with Store.open(store) as opened, opened.snapshot():
         compacted(store)
         assert ingest(store.parent / "a.jsonl", store=store).known == 500
+
+
+def test_columns_that_an_older_version_did_not_write_are_null(store: Path) -> None:
+    with Store.open(store) as opened, opened.snapshot() as snapshot:
+        (segment, *_) = snapshot.segments["stage-telemetry"]
+        whole = snapshot.table("stage-telemetry")
+    path = store / segment.file
+    older = pq.read_table(path).drop_columns(["state"])
+    pq.write_table(older.select(older.column_names[::-1]), path)
+    with sqlite3.connect(store / "manifest.sqlite") as connection:
+        connection.execute("UPDATE segments SET bytes = ? WHERE file = ?", (path.stat().st_size, segment.file))
+    connection.close()
+    with Store.open(store) as opened:
+        with opened.snapshot() as snapshot:
+            expected = snapshot.table("stage-telemetry")
+            assert expected.column("state").null_count == segment.rows
+            assert expected.drop_columns(["state"]).equals(whole.drop_columns(["state"]))
+            assert pa.Table.from_batches(snapshot.batches("stage-telemetry")).to_pylist() == expected.to_pylist()
+        compact(opened)
+        with opened.snapshot() as snapshot:
+            assert snapshot.table("stage-telemetry").column("state").null_count
