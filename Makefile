@@ -9,7 +9,7 @@ STAMP := $(VENV)/.firstnan-built
 SOURCES := $(shell find rust/firstnan-core rust/firstnan-ingest rust/firstnan-python schemas -type f -not -path '*/target/*') Cargo.toml Cargo.lock pyproject.toml
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test test-rust test-python test-training test-others lint generate check-generated generate-types bench fuzz conformance differential \
+.PHONY: help demo test test-rust test-python test-training test-others lint generate check-generated generate-types bench fuzz conformance spark differential \
 	build clean
 
 help: ## list the targets
@@ -70,6 +70,14 @@ bench: build ## our speed and the peers' in one process, as ratios
 conformance: build ## the same vectors in five languages, against our own answers; docs/other-languages.md
 	$(BIN)/python conformance/run.py
 	$(BIN)/python conformance/round_trip.py
+
+out/spark/.installed: pyproject.toml | $(BIN)/python
+	rm -rf out/spark
+	$(BIN)/python tools/install_test_tools.py spark --no-cache-dir --target out/spark
+	@touch $@
+
+spark: build out/spark/.installed ## the Spark adapter against one machine, byte for byte; needs Java 17 or later, brings PySpark
+	env -u MAKEFLAGS PYTHONPATH=out/spark $(BIN)/python -m pytest -q -p no:unraisableexception tests/ingest/spark_workers.py
 
 generate-types: $(VENV)/.installed ## make types/ from schemas/v1; needs node, go, a JDK with mvn, and cargo
 	$(BIN)/python tools/generate_types.py

@@ -13,6 +13,7 @@ import hashlib
 import json
 import random
 import resource
+import shutil
 import statistics
 import sys
 import tempfile
@@ -49,11 +50,11 @@ class Ratio:
     sample: int | None
 
 
-def lines(count: int) -> Iterator[bytes]:
+def lines(count: int, first: int = 0) -> Iterator[bytes]:
     """Telemetry of about 600 bytes a line, five stages a step."""
     bundle = json.loads((ROOT / "schemas/v1/stage-telemetry.json").read_text(encoding="utf-8"))
     example, random_ = bundle["examples"][0], random.Random(1)
-    for index in range(count):
+    for index in range(first, first + count):
         order, checked, bad = index % 5, 4096 * (1 + index % 7), 3 if index % 1000 == 3 else 0
         yield orjson.dumps(example | {
             "telemetry_id": f"telemetry-{index:08d}", "tensor_set_id": f"tensor-set-{index:08d}", "stage": STAGES[order],
@@ -63,9 +64,9 @@ def lines(count: int) -> Iterator[bytes]:
         }) + b"\n"
 
 
-def write(path: Path, count: int) -> None:
+def write(path: Path, count: int, first: int = 0) -> None:
     with open(path, "wb") as file:
-        file.writelines(lines(count))
+        file.writelines(lines(count, first))
 
 
 def ours(path: Path) -> int:
@@ -135,6 +136,32 @@ def comparisons(path: Path, count: int, rounds: int) -> Iterator[Ratio]:
                     statistics.median(b / a for a, b in timed), size)
 
 
+@dataclass(frozen=True)
+class Scaled:
+    """The least microseconds a line, over the rounds, of a file of so many lines."""
+
+    lines: int
+    columns_us: float
+    store_us: float
+
+
+def scaled(folder: Path, counts: list[int], rounds: int) -> Iterator[Scaled]:
+    """Files of these sizes take turns, so that a busy time of the machine does not fall on one of them alone."""
+    paths = {count: folder / f"{count}.jsonl" for count in counts}
+    for count, path in paths.items():
+        write(path, count)
+    store = folder / "store"
+    times: dict[int, list[tuple[float, float]]] = {count: [] for count in counts}
+    for _ in range(rounds):
+        for count, path in paths.items():
+            columns = seconds(lambda path=path: ours(path))
+            times[count].append((columns, seconds(lambda path=path: firstnan.ingest.ingest(path, store=store))))
+            shutil.rmtree(store)
+    for count, found in times.items():
+        columns, stored = (min(each) / count * 1e6 for each in zip(*found, strict=True))
+        yield Scaled(count, columns, stored)
+
+
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, default=1_000_000)
@@ -142,7 +169,7 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--scaling", type=int, nargs="*", default=[], metavar="LINES", help="also time files of so many lines")
     parser.add_argument("--json", type=Path, metavar="FILE")
     arguments = parser.parse_args(argv)
-    found: dict[str, Any] = {"lines": arguments.lines, "ratios": [], "us_a_line": {}}
+    found: dict[str, Any] = {"lines": arguments.lines, "ratios": [], "us_a_line": []}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "telemetry.jsonl"
         write(path, arguments.lines)
@@ -153,11 +180,9 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
             of = f"   ({one.sample:,} lines timed, scaled)" if one.sample else ""
             print(f"{one.peer:20} ours {one.ours_s:7.2f} s   peer {one.peer_s:8.2f} s   ratio {one.ratio:6.1f}   "
                   f"target {one.target:3.0f}{'' if one.ratio >= one.target else '  MISSED'}{of}", flush=True)
-        for count in arguments.scaling:
-            write(path, count)
-            cost = min(seconds(lambda: ours(path)) for _ in range(arguments.rounds)) / count * 1e6
-            found["us_a_line"][str(count)] = cost
-            print(f"{count:>12,} lines   {cost:6.2f} us a line", flush=True)
+        for one in scaled(Path(folder), arguments.scaling, arguments.rounds):
+            found["us_a_line"].append(asdict(one))
+            print(f"{one.lines:>12,} lines   us a line: {one.columns_us:6.2f} to columns, {one.store_us:6.2f} to a store")
     found["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

@@ -1,5 +1,7 @@
 """Installs what the tests and the demo need into the running environment, as pyproject.toml bounds it.
 
+`install_test_tools.py EXTRA --target FOLDER` puts into a folder what another extra needs besides.
+
 Reads the extras instead of installing the package, since the package itself is built by maturin afterwards.
 """
 
@@ -25,12 +27,17 @@ def requirements(project: dict[str, object], extra: str) -> list[str]:
     return out
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
     root = Path(__file__).resolve().parent.parent
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = [*project["dependencies"], *requirements(project, "test")]
-    return subprocess.call([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted])
+    options = ["--quiet", "--disable-pip-version-check"]
+    if arguments:
+        extra, *more = arguments
+        wanted = [requirement for requirement in requirements(project, extra) if requirement not in wanted]
+        options += more
+    return subprocess.call([sys.executable, "-m", "pip", "install", *options, *wanted])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -25,6 +25,7 @@ __all__ = [
     "BulkTriage",
     "Decoded",
     "LineReader",
+    "RowLines",
     "Shard",
     "StoredFile",
     "__version__",
@@ -412,6 +413,35 @@ class LineReader:
 
     def close(self) -> None:
         """Gives up what was read ahead; there are no more shards."""
+
+@final
+class RowLines:
+    """The rows of an Arrow stream as lines of JSON, for a `LineReader`.
+
+    The columns are the fields of a record, or a table of ours, whose rows with a rank become enveloped lines; or there is
+    one column of text, each value a line. The stream must be valid: what it says of its memory is believed.
+    """
+
+    def __new__(cls, rows: Any, *, kind: str | None = None) -> RowLines:
+        """Begins with the first row.
+
+        Args:
+            rows: what has `__arrow_c_stream__`.
+            kind: the kind of every record, told by the names of the columns where it is None.
+
+        Raises:
+            ContractError: not a kind.
+            AttributeError, TypeError: it is no stream.
+            ValueError: the stream failed.
+        """
+
+    def next_lines(self) -> bytes | None:
+        """The next lines with their ends, about 1 MiB and at least one; None at the end.
+
+        Raises:
+            ContractError: a value that JSON has no form for, such as a date (`unsupported`).
+            ValueError: the stream failed.
+        """
 
 def table_of_kind(kind: str) -> ArrowTable:
     """The table of a kind without rows, for its schema.

@@ -30,6 +30,19 @@ def all_files(store: Path) -> set[str]:
     return {os.fspath(path.relative_to(store)) for path in (store / "segments").rglob("*") if path.is_file()}
 
 
+def contents(store: Path) -> dict[str, bytes]:
+    """The bytes of every file below `segments`."""
+    return {file: (store / file).read_bytes() for file in all_files(store)}
+
+
+def segments(store: Path) -> list[tuple[object, ...]]:
+    """What the manifest says of its segments, read without our code."""
+    with sqlite3.connect(store / "manifest.sqlite") as connection:
+        found = sorted(connection.execute("SELECT file, kind, rows, bytes, path, start FROM segments"))
+    connection.close()
+    return found
+
+
 def tables(store: Path) -> dict[str, pa.Table]:
     """Every row of a store by kind; the counts of the manifest must be theirs, and reconcile."""
     with Store.open(store) as opened, opened.snapshot() as snapshot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -133,6 +134,22 @@ def test_new_file_in_a_folder_is_followed(tmp_path: Path, following: Following) 
     wait_for(lambda: rows(store) == 15)
     code, summary = ended(process, signal.SIGINT)
     assert (code, summary["sources"], summary["notes"]) == (0, 2, [])
+
+
+def test_new_file_that_cannot_be_followed_holds_up_no_other(tmp_path: Path, following: Following) -> None:
+    folder, store = tmp_path / "logs", tmp_path / "store"
+    folder.mkdir()
+    (folder / "b.jsonl").write_bytes(lines(0, 10))
+    process = following(folder, "--json")
+    wait_for(lambda: rows(store) == 10)
+    (folder / "a.jsonl.gz").write_bytes(gzip.compress(lines(20, 5)))  # as a rotation that compresses leaves it
+    (folder / "c.jsonl").symlink_to(tmp_path / "nowhere")
+    time.sleep(2.5)
+    (folder / "d.jsonl").write_bytes(lines(50, 5))
+    wait_for(lambda: rows(store) == 15)
+    code, summary = ended(process, signal.SIGINT)
+    assert (code, summary["sources"]) == (0, 2)
+    assert summary["notes"] == [f"{folder}/a.jsonl.gz: passed over, since it cannot be followed; ingest it by itself"]
 
 
 def test_killed_follower_goes_on_where_it_was(tmp_path: Path, following: Following) -> None:

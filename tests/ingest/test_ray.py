@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import sqlite3
-
 import pytest
 import ray
+from dying_worker import dying_once
+from stored import contents, segments
 from telemetry_lines import lines
 
 from firstnan import ContractError
@@ -16,50 +13,13 @@ from firstnan.ingest import Store, ingest
 from firstnan.ingest.on_ray import ingest_on_ray
 
 
-def disturb(marker):
-    """What runs as each worker starts. Whoever has written a segment sweeps the store before it says so, and the first is
-    killed there."""
-    def hook():
-        from firstnan.ingest import Store, receipts, sweep
-
-        written = receipts.write_shard
-
-        def write_and_die(*arguments):
-            result = written(*arguments)
-            with Store.open(arguments[0]) as store:
-                assert sweep(store, leftover_age_s=0, patience_s=0).busy
-            with contextlib.suppress(FileExistsError):
-                os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
-                os.kill(os.getpid(), signal.SIGKILL)
-            return result
-
-        receipts.write_shard = write_and_die
-
-    return hook
-
-
 @pytest.fixture
 def fleet(tmp_path):
     marker = tmp_path / "killed"
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False,
-             runtime_env={"worker_process_setup_hook": disturb(str(marker))})  # fmt: skip
+             runtime_env={"worker_process_setup_hook": dying_once(str(marker))})  # fmt: skip
     yield marker
     ray.shutdown()
-
-
-def files(store):
-    found = {}
-    for folder, _, names in os.walk(os.path.join(store, "segments")):
-        for name in names:
-            path = os.path.join(folder, name)
-            with open(path, "rb") as file:
-                found[os.path.relpath(path, store)] = file.read()
-    return found
-
-
-def manifest(store):
-    with sqlite3.connect(os.path.join(store, "manifest.sqlite")) as connection:
-        return sorted(connection.execute("SELECT file, kind, rows, bytes, path, start FROM segments"))
 
 
 @pytest.mark.filterwarnings("ignore")  # of Ray's own, which differ from release to release
@@ -74,21 +34,21 @@ def test_a_killed_worker_costs_nothing_and_the_store_is_that_of_one_machine(flee
 
     alone = ingest(folder, store=tmp_path / "alone")
     assert alone.lines == 6000
-    assert files(tmp_path / "ray") == files(tmp_path / "alone")
-    assert manifest(tmp_path / "ray") == manifest(tmp_path / "alone")
+    assert contents(tmp_path / "ray") == contents(tmp_path / "alone")
+    assert segments(tmp_path / "ray") == segments(tmp_path / "alone")
     with Store.open(tmp_path / "ray") as one, Store.open(tmp_path / "alone") as other:
         assert one.counts() == other.counts()
         assert one.counts().reconcile
 
     again = ingest_on_ray(folder, store=tmp_path / "ray")
     assert again.shards == 0
-    assert files(tmp_path / "ray") == files(tmp_path / "alone")
+    assert contents(tmp_path / "ray") == contents(tmp_path / "alone")
 
     with (folder / "0.jsonl").open("ab") as file:
         file.write(lines(70_000, 500))
     assert ingest_on_ray(folder, store=tmp_path / "ray").shards == 1
     assert ingest(folder, store=tmp_path / "alone").records == 500
-    assert manifest(tmp_path / "ray") == manifest(tmp_path / "alone")
+    assert segments(tmp_path / "ray") == segments(tmp_path / "alone")
 
     (folder / "6.jsonl.gz").write_bytes(b"\x1f\x8b\x08cut")
     broken = ingest_on_ray(folder, store=tmp_path / "ray")

@@ -1,9 +1,13 @@
 """Memory does not follow the input: more than 1 GiB through a pipe, measured by the kernel."""
 
 import json
+import os
 import subprocess
 import sys
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from lines import TELEMETRY
 
 BOUND = 512 << 20
@@ -35,3 +39,31 @@ def test_a_stream_of_more_than_a_gibibyte_stays_below_half_of_one():
     assert (lines, records, size) == (block.count(b"\n") * count, (block.count(b"\n") - 1) * count, len(block) * count)
     assert size >= 1 << 30
     assert peak < BOUND, f"{peak >> 20} MiB"
+
+
+ROWS = """
+import sys
+from firstnan.ingest.read import shards_of
+from firstnan.ingest.sources import sources_of
+(source,), size = sources_of(sys.argv[1]), 0
+for shard in shards_of(source, kind=None, shard_bytes=1 << 20, max_line_bytes=1 << 20):
+    size += shard.bytes
+    del shard
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(size, int(peak.split()[1]) * 1024)
+"""
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_rows_of_half_a_gibibyte_stay_below_half_of_that(tmp_path, form):
+    path = tmp_path / f"rows.{form}"
+    table = pa.table({"text": [os.urandom(1 << 15).hex() for _ in range(64)]})
+    options = {"compression": "none", "use_dictionary": False}
+    with pq.ParquetWriter(path, table.schema, **options) if form == "parquet" else pa.ipc.new_file(path, table.schema) as sink:
+        for _ in range(128):
+            sink.write_table(table)
+    assert path.stat().st_size >= 1 << 29
+    done = subprocess.run([sys.executable, "-c", ROWS, path], capture_output=True, check=True)
+    size, peak = map(int, done.stdout.split())
+    assert size == 128 * 64 * ((1 << 16) + 1)
+    assert peak < BOUND // 2, f"{peak >> 20} MiB"

@@ -171,9 +171,39 @@ def test_rows_are_checked_as_lines_are(tmp_path):
     pq.write_table(pa.table({"run_id": [b"x"]}), tmp_path / "bytes.parquet")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1")
     (tmp_path / "broken.arrow").write_bytes(b"nothing")
-    for name in ("bytes.parquet", "broken.parquet", "broken.arrow"):
-        with pytest.raises(firstnan.ContractError, match=name):
+    for name, words in (("bytes.parquet", "/run_id holds a value"), ("broken.parquet", "is not a"), ("broken.arrow", "is not a")):
+        with pytest.raises(firstnan.ContractError, match=f"{name}: {words}") as refused:
             read(tmp_path / name)
+        assert refused.value.kind == "unsupported"
+
+
+def test_files_of_rows_are_known_by_their_first_bytes_too(tmp_path):
+    table = pa.Table.from_pylist([TELEMETRY])
+    pq.write_table(table, tmp_path / "part-0")
+    with pa.ipc.new_file(tmp_path / "rows.feather", table.schema) as sink:
+        sink.write_table(table)
+    (tmp_path / "lines").write_bytes(b"PAR")
+    os.mkfifo(tmp_path / "pipe")  # looking at it would wait
+    forms = {os.path.basename(one.name): one.form for one in sources_of(str(tmp_path / "*"))}
+    assert forms == {"part-0": "parquet", "rows.feather": "arrow", "lines": "lines", "pipe": "lines"}
+    for name in ("part-0", "rows.feather"):
+        assert read(tmp_path / name).total.records == 1
+
+
+def test_a_file_that_lies_about_its_memory_is_refused(tmp_path):
+    path = tmp_path / "rows.arrow"
+    table = pa.table({"text": ["abcdefgh", json.dumps(TELEMETRY), "x"]})
+    with pa.ipc.new_file(path, table.schema) as sink:
+        sink.write_table(table)
+    whole = path.read_bytes()
+    ends = b"".join(end.to_bytes(4, "little") for end in (0, 8, 8 + len(json.dumps(TELEMETRY))))
+    for before, after in ((b"abcdefgh", b"abc\xff\xfeghi"[:8]), (ends, ends[:4] + b"\xff\xff\xff\x7f" + ends[8:])):
+        assert whole.count(before) == 1
+        path.write_bytes(whole.replace(before, after))
+        with pytest.raises(firstnan.ContractError, match=r"rows\.arrow: is not a table of records"):
+            read(path)
+    path.write_bytes(whole)
+    assert (read(path).total.records, read(path).total.lines) == (1, 3)
 
 
 def test_the_package_loads_no_arrow_and_names_the_extra_where_it_is_missing(tmp_path):

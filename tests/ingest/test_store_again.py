@@ -11,6 +11,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 from stored import digests, listed_files, refused, tables
@@ -79,6 +81,19 @@ def test_same_text_under_another_name_and_form_adds_nothing(tmp_path: Path, stor
     again = taken(tmp_path / "b", store)
     assert (again.known, again.lines) == (301, 301)
     assert listed_files(store) == before
+
+
+def test_same_rows_twice_add_nothing(tmp_path: Path, store: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines(0, 300))
+    table = read(tmp_path / "a.jsonl").table("stage-telemetry")
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=100)
+    assert taken(tmp_path / "a.parquet", store).records == 300
+    before = listed_files(store)
+    with pa.ipc.new_file(tmp_path / "b.arrow", table.schema) as sink:
+        sink.write_table(table, max_chunksize=7)
+    for again in (tmp_path / "a.parquet", tmp_path / "b.arrow"):
+        assert (taken(again, store).known, listed_files(store)) == (300, before)
+    assert set(digests(store)) == set(table.column("record_sha256").to_pylist())
 
 
 @pytest.mark.parametrize("form", ["plain", "gzip", "zstd"])

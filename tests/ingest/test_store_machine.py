@@ -26,11 +26,13 @@ MESSAGE = (
 PARTS = st.one_of(st.integers(0, 9).map(lambda number: line(number).rstrip()), st.sampled_from(MESSAGE))
 
 
-def is_record(part: bytes) -> bool:
+def record_of(part: bytes) -> str | None:
+    """What tells a record from others, whatever white space is around it; None where the line is no record."""
     try:
-        return "telemetry_id" in json.loads(part)
+        found: str | None = json.loads(part).get("telemetry_id")
     except ValueError:
-        return False
+        return None
+    return found
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -110,15 +112,26 @@ class StoreMachine(RuleBasedStateMachine):
         found = tables(self.store)
         here = {row["telemetry_id"] for row in found["stage-telemetry"].to_pylist()} if "stage-telemetry" in found else set()
         raws = Counter(found["quarantine"].column("raw").to_pylist()) if "quarantine" in found else Counter()
-        records, refused = set(), set()
-        for text in self.seen.values():
-            for part in text.split(b"\n"):
-                if is_record(part):
-                    records.add(part)
-                elif part.strip():
-                    refused.add(part)
-        assert len(here) == len(records)
-        assert set(raws) == refused
+        parts = [part for text in self.seen.values() for part in text.split(b"\n") if part.strip()]
+        assert here == {record_of(part) for part in parts} - {None}
+        assert set(raws) == {part for part in parts if record_of(part) is None}
+
+
+def test_a_record_with_white_space_around_it_is_the_same_record() -> None:
+    """A blank line without an end grows into a record, and a record without an end gets white space behind it."""
+    machine = StoreMachine()
+    machine.make(shard_bytes=1)
+    record = line(0).rstrip()
+    for name, parts, more in (("a", [b"  "], [record]), ("b", [record], [b"  "]), ("c", [record, b""], [b""])):
+        machine.write(name=name, parts=parts, ended=False)
+        for _ in range(2):
+            machine.take(name=name)
+            machine.rows_are_those_of_the_texts()
+            machine.grow(name=name, more=more, cut=0)
+        machine.retry(kind=None)
+        machine.compact()
+        machine.ask()
+    machine.teardown()
 
 
 TestStoreMachine = StoreMachine.TestCase

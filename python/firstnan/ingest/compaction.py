@@ -12,7 +12,7 @@ from firstnan import _core
 from firstnan.ingest.locks import locked
 from firstnan.ingest.missing import needed
 from firstnan.ingest.problems import StoreError
-from firstnan.ingest.segments import QUARANTINE, ROW_GROUP_ROWS, Segment, name_of, schema_of, write_segment
+from firstnan.ingest.segments import QUARANTINE, ROW_GROUP_ROWS, Segment, batches_of, name_of, write_segment
 from firstnan.ingest.snapshot import Snapshot
 from firstnan.ingest.store import Listed, Store
 from firstnan.ingest.sweep import LEFTOVER_AGE_S, Swept, sweep
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 REWRITING = "rewriting.lock"
 """Held by whoever puts segments in the place of others: one at a time."""
 TARGET_BYTES = 128 << 20
+GROUP_BYTES = 32 << 20
 DEDUPLICATION_MEMORY = "256MiB"
 IDENTITY = ("record_sha256", "envelope_rank", "envelope_world_size", "envelope_attempt", "envelope_sequence", "envelope_source")
 """What makes two rows one record: what was said, and who said it when; not the file it came by."""
@@ -157,34 +158,33 @@ def _kept(store: Store, kind: str, segments: list[Segment], twice: dict[str, lis
 
 
 def tables_of(folder: str, kind: str, segment: Segment) -> Iterator[Any]:
-    """A segment in pieces of at most a row group, in the columns of this version.
+    """A segment in small pieces, in the columns of this version.
 
     Raises:
         StoreError: it cannot be read.
     """
-    pa, dataset = needed("pyarrow"), needed("pyarrow.dataset")
+    pa = needed("pyarrow")
     path = os.path.join(folder, segment.file)
     try:
-        # One batch at a time: what reads ahead holds more of a large segment than is worked on.
-        scanned = dataset.dataset([path], schema=schema_of(kind), format="parquet")
-        for batch in scanned.to_batches(batch_size=ROW_GROUP_ROWS, batch_readahead=1, fragment_readahead=0, use_threads=False):
+        for batch in batches_of(path, kind):
             yield pa.Table.from_batches([batch])
     except (pa.ArrowInvalid, OSError) as error:
         raise StoreError("unreadable", path, f"a segment of the store cannot be read ({error})") from None
 
 
 def whole_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of ROW_GROUP_ROWS, so that row groups do not depend on how the rows came."""
+    """The same rows in tables of ROW_GROUP_ROWS, or of fewer where these would be more than GROUP_BYTES."""
     pa = needed("pyarrow")
     waiting: list[Any] = []
-    count = 0
+    count = size = 0
     for table in tables:
         waiting.append(table)
         count += len(table)
-        while count >= ROW_GROUP_ROWS:
+        size += table.nbytes
+        while count >= ROW_GROUP_ROWS or size >= GROUP_BYTES:
             together = pa.concat_tables(waiting)
             yield together.slice(0, ROW_GROUP_ROWS).combine_chunks()
             waiting = [together.slice(ROW_GROUP_ROWS)]
-            count -= ROW_GROUP_ROWS
+            count, size = len(waiting[0]), waiting[0].nbytes
     if count:
         yield pa.concat_tables(waiting).combine_chunks()

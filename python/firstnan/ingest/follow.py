@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 from firstnan.arguments import refused_argument
-from firstnan.errors import ContractError
 from firstnan.ingest.intake import Intake, path_of
 from firstnan.ingest.known import GZIP, ZSTD, beginning_of
 from firstnan.ingest.sources import Source, SourceLike, sources_of
@@ -31,6 +30,7 @@ def follow_files(intake: Intake, sources: SourceLike | Iterable[SourceLike], rea
     """
     followed: dict[str, Followed] = {}
     leaving: list[Followed] = []
+    passed_over: set[str] = set()
     refuse_what_cannot_be_followed(ready)
     scanned = time.monotonic()
     try:
@@ -52,7 +52,7 @@ def follow_files(intake: Intake, sources: SourceLike | Iterable[SourceLike], rea
             intake.wait()
             intake.stop.wait(POLL_S)
             if time.monotonic() - scanned > RESCAN_S:
-                ready = again(sources, ready)
+                ready = again(intake, sources, ready, passed_over)
                 scanned = time.monotonic()
         intake.summary.waiting = sum(one.left_over() for one in (*followed.values(), *leaving))
     finally:
@@ -61,24 +61,42 @@ def follow_files(intake: Intake, sources: SourceLike | Iterable[SourceLike], rea
 
 
 def refuse_what_cannot_be_followed(sources: list[Source]) -> None:
-    for source in sources:
-        plain = isinstance(source.file, str) and source.form == "lines" and stat.S_ISREG(os.stat(source.file).st_mode)
-        if plain:
-            with open(source.file, "rb") as file:
-                magic = file.read(4)
-            plain = magic[:2] != GZIP and magic != ZSTD
-        if not plain:
-            raise refused_argument("sources", "follow", "hold something that cannot be followed", "plain files of lines")
+    if not all(map(can_be_followed, sources)):
+        raise refused_argument("sources", "follow", "hold something that cannot be followed", "plain files of lines")
 
 
-def again(sources: SourceLike | Iterable[SourceLike], before: list[Source]) -> list[Source]:
-    """The sources once more: folders and patterns may have more files now."""
+def can_be_followed(source: Source) -> bool:
+    """Whether it is a plain file of lines.
+
+    Raises:
+        OSError: it is not there, or cannot be read.
+    """
+    if not isinstance(source.file, str) or source.form != "lines" or not stat.S_ISREG(os.stat(source.file).st_mode):
+        return False
+    with open(source.file, "rb") as file:
+        magic = file.read(4)
+    return magic[:2] != GZIP and magic != ZSTD
+
+
+def again(
+    intake: Intake, sources: SourceLike | Iterable[SourceLike], before: list[Source], passed_over: set[str]
+) -> list[Source]:
+    """The sources once more: folders and patterns may have more files now. What cannot be followed is noted, once."""
     try:
         found = sources_of(sources)
-        refuse_what_cannot_be_followed([source for source in found if source not in before])
-    except (OSError, ContractError):
+    except OSError:
         return before  # it is looked at again a moment later
-    return found
+    ready = []
+    for source in found:
+        try:
+            if source in before or can_be_followed(source):
+                ready.append(source)
+            elif source.name not in passed_over:
+                passed_over.add(source.name)
+                intake.summary.notes.append(f"{source.name}: passed over, since it cannot be followed; ingest it by itself")
+        except OSError:
+            pass  # likewise
+    return ready
 
 
 class Followed:

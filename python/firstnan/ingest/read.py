@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from firstnan._core import LineReader, Shard, kinds, table_of_kind, table_of_quarantine
 from firstnan.errors import ContractError
 from firstnan.ingest.missing import needed
-from firstnan.ingest.rows import RowLines
+from firstnan.ingest.rows import RowPipe
 from firstnan.ingest.sources import Source, SourceLike, sources_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def read(
 
     Args:
         sources: see `firstnan.ingest.sources_of`; plain, gzip or zstd, told by the first bytes; Arrow and Parquet files
-            by their names.
+            by their names or first bytes.
         kind: the kind of every record, where it is not to be told from each line.
         shard_bytes: how much text is decoded at once, 1 to 2^30.
         max_line_bytes: the most bytes of a line, 1 to 2^28; a longer one is quarantined.
@@ -144,7 +144,7 @@ def shards_of(source: Source, *, kind: str | None, shard_bytes: int, max_line_by
     Raises:
         OSError, ContractError: as `read`. A refusal of the source itself names it.
     """
-    rows = None if source.form == "lines" else RowLines(str(source.file), source.form, kind)
+    rows = None if source.form == "lines" else RowPipe(str(source.file), source.form, kind)
     reader = LineReader(source.file if rows is None else rows.descriptor, name=source.name, kind=kind, start=start,
                         first_line=first_line, shard_bytes=shard_bytes, max_line_bytes=max_line_bytes,
                         hash_ahead=hash_ahead)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from firstnan._core import LineReader
-from firstnan.ingest.compaction import REWRITING, tables_of
+from firstnan.ingest.compaction import REWRITING, tables_of, whole_groups
 from firstnan.ingest.locks import locked
 from firstnan.ingest.missing import needed
 from firstnan.ingest.segments import QUARANTINE, Segment, name_of, schema_of, write_segment
@@ -71,25 +72,42 @@ def retry(store: Store, *, kind: str | None = None) -> Retried:
 
 
 def _retried(store: Store, listed: Listed, kind: str | None, outcome: Retried) -> list[Segment] | None:
-    """The segments that a segment of the quarantine becomes; None where nothing in it passes."""
-    pa = needed("pyarrow")
+    """The segments that a segment of the quarantine becomes; None where nothing in it passes.
+
+    Its lines are decoded once to see what passes, then once for each segment that is written, so that none is held.
+    """
     segment = listed.segment
-    moved: dict[str, list[Any]] = {}
-    stay: list[Any] = []
+    rows: dict[str, int] = {}
+    for parts in _divided(store, segment, kind):
+        for of, table in parts.items():
+            rows[of] = rows.get(of, 0) + len(table)
+        outcome.cut += len(parts[QUARANTINE]) - len(parts[QUARANTINE].filter(_whole(parts[QUARANTINE])))
+    left = rows.pop(QUARANTINE, 0)
+    passed = sum(rows.values())
+    outcome.lines += passed + left
+    outcome.passed += passed
+    outcome.left += left
+    for of, count in rows.items():
+        outcome.kinds[of] = outcome.kinds.get(of, 0) + count
+    if not passed:
+        return None
+    name, place = name_of("retried", segment.file, kind), (segment.path, segment.start)
+
+    def written(of: str) -> Segment:
+        tables = whole_groups(parts[of] for parts in _divided(store, segment, kind) if of in parts)
+        return write_segment(store.folder, of, name, place, tables)
+
+    return [written(of) for of in (*rows, *([QUARANTINE] if left else []))]
+
+
+def _divided(store: Store, segment: Segment, kind: str | None) -> Iterator[dict[str, Any]]:
+    """A segment of the quarantine, decoded again part by part: what passes by kind, and what does not under `quarantine`."""
     for table in tables_of(store.folder, QUARANTINE, segment):
         first = 0
         while first < len(table):
             rows = _some_rows(table, first)
             first += len(rows)
-            _divide(store, rows, kind, moved, stay, outcome)
-    if not moved:
-        return None
-    place = (segment.path, segment.start)
-    tables = {of: pa.concat_tables(parts) for of, parts in moved.items()}
-    left = pa.concat_tables(stay)
-    if len(left):
-        tables[QUARANTINE] = left
-    return [write_segment(store.folder, of, name_of("retried", segment.file, kind), place, [rows]) for of, rows in tables.items()]
+            yield _decoded(store, rows, kind)
 
 
 def _some_rows(table: Any, first: int) -> Any:
@@ -104,15 +122,19 @@ def _some_rows(table: Any, first: int) -> Any:
     return table.slice(first, count)
 
 
-def _divide(
-    store: Store, rows: Any, kind: str | None, moved: dict[str, list[Any]], stay: list[Any], outcome: Retried
-) -> None:
-    """Decodes rows of the quarantine; adds those that pass to `moved` by kind, the others to `stay`."""
+def _whole(rows: Any) -> Any:
+    """Which rows have all bytes of their line."""
     pa, pc = needed("pyarrow"), needed("pyarrow.compute")
-    whole = pc.equal(pc.cast(pc.binary_length(rows.column("raw")), pa.int64()), rows.column("raw_bytes"))
+    return pc.equal(pc.cast(pc.binary_length(rows.column("raw")), pa.int64()), rows.column("raw_bytes"))
+
+
+def _decoded(store: Store, rows: Any, kind: str | None) -> dict[str, Any]:
+    pa, pc = needed("pyarrow"), needed("pyarrow.compute")
+    whole = _whole(rows)
     tried = rows.filter(whole)
     text = b"".join(line + b"\n" for line in tried.column("raw").to_pylist())
-    passed_rows: list[int] = []
+    parts: dict[str, Any] = {}
+    passed: set[int] = set()
     reader = LineReader(text, name="", kind=kind, shard_bytes=WHOLE, max_line_bytes=store.max_line_bytes)
     shard = reader.next_shard()
     reader.close()
@@ -124,18 +146,13 @@ def _divide(
             for name in ("line_source", "line_number", "line_offset"):
                 column = pc.cast(tried.column(name).take(at), table.schema.field(name).type)
                 table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), column)
-            moved.setdefault(of, []).append(table)
-            outcome.kinds[of] = outcome.kinds.get(of, 0) + len(table)
-            passed_rows += at
-    passed = set(passed_rows)
+            parts[of] = table
+            passed.update(at)
     stays = [True] * len(rows)
     nth = 0
     for row, is_whole in enumerate(whole.to_pylist()):
         if is_whole:
             stays[row] = nth not in passed
             nth += 1
-    stay.append(rows.filter(pa.array(stays, pa.bool_())))
-    outcome.lines += len(rows)
-    outcome.passed += len(passed)
-    outcome.left += len(rows) - len(passed)
-    outcome.cut += len(rows) - len(tried)
+    parts[QUARANTINE] = rows.filter(pa.array(stays, pa.bool_()))
+    return parts

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FOLDER = "segments"
 QUARANTINE = "quarantine"
 ROW_GROUP_ROWS = 1 << 17
+BATCH_ROWS = 1 << 13
 SAMPLE_ROWS = 512
 # Level 1: on telemetry level 3 is slower and no smaller (measured, docs/store.md).
 WRITTEN = {"compression": "zstd", "compression_level": 1, "row_group_size": ROW_GROUP_ROWS, "write_page_checksum": True}
@@ -207,6 +208,32 @@ def write_segment(
 
     size = write_durably(os.path.join(store, file), write)
     return Segment(file, kind, rows, size, *place)
+
+
+def batches_of(
+    path: str, kind: str, *, columns: list[str] | None = None, rows: int = BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a segment in pieces of at most so many rows; what this needs does not follow the segment.
+
+    The columns are those of this version: what an older one did not write is null. Not by a dataset, which would hold all
+    that it has decoded of a file.
+
+    Raises:
+        OSError, pyarrow.ArrowInvalid: it cannot be read.
+    """
+    pa = needed("pyarrow")
+    wanted = schema_of(kind)
+    if columns is not None:
+        wanted = pa.schema([wanted.field(name) for name in columns])
+    with needed("pyarrow.parquet").ParquetFile(path, pre_buffer=False) as file:
+        there = [name for name in wanted.names if name in file.schema_arrow.names]
+        for group in range(file.num_row_groups):
+            for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=there, use_threads=False):
+                arrays = [
+                    batch.column(field.name).cast(field.type) if field.name in there else pa.nulls(len(batch), field.type)
+                    for field in wanted
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
 def _repeating(table: pa.Table) -> list[str]:

@@ -12,7 +12,7 @@ from firstnan.durable import make_folders
 from firstnan.ingest.locks import FileLock
 from firstnan.ingest.missing import needed
 from firstnan.ingest.problems import StoreError
-from firstnan.ingest.segments import QUARANTINE, Segment, schema_of
+from firstnan.ingest.segments import QUARANTINE, Segment, batches_of, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,12 +101,10 @@ class Snapshot:
 
         Raises: as `table`.
         """
-        pa, dataset = needed("pyarrow"), needed("pyarrow.dataset")
+        pa = needed("pyarrow")
         for file in self.files(kind):
             try:
-                scanned = dataset.dataset([file], schema=schema_of(kind), format="parquet")
-                # A row group at a time, nothing ahead of it: what a large segment needs is bounded.
-                yield from scanned.to_batches(columns=columns, batch_readahead=1, fragment_readahead=0, use_threads=False)
+                yield from batches_of(file, kind, columns=columns)
             except (pa.ArrowInvalid, OSError):
                 self.check()
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import sys
@@ -14,6 +15,8 @@ LINES = tuple(f".{name}{packed}" for name in ("jsonl", "ndjson", "json") for pac
 """How files of lines are named: only these are taken from a folder. A file that is named itself may have any name."""
 ROWS: dict[str, Literal["arrow", "parquet"]] = {".arrow": "arrow", ".parquet": "parquet"}
 """How files of rows are named, and their form."""
+BEGINNINGS: dict[bytes, Literal["arrow", "parquet"]] = {b"ARROW1": "arrow", b"PAR1": "parquet"}
+"""How files of rows begin, whatever they are named."""
 
 
 class OpenFile(Protocol):
@@ -97,7 +100,12 @@ def _some(found: Iterable[Source], otherwise: str) -> Iterator[Source]:
 
 
 def _file(path: str) -> Source:
-    return Source(path, path, ROWS.get(os.path.splitext(path)[1], "lines"))
+    form: Literal["lines", "arrow", "parquet"] = ROWS.get(os.path.splitext(path)[1], "lines")
+    if form == "lines" and os.path.isfile(path):
+        with contextlib.suppress(OSError), open(path, "rb") as file:  # who reads it says why it cannot be opened
+            begins = file.read(max(map(len, BEGINNINGS)))
+            form = next((form for begin, form in BEGINNINGS.items() if begins.startswith(begin)), form)
+    return Source(path, path, form)
 
 
 def _at_its_place(file: OpenFile) -> int:

@@ -1,10 +1,10 @@
 //! Tables for any Arrow library: the `PyCapsule` protocol of the Arrow C data interface, without a copy.
 
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, SchemaRef};
-use pyo3::exceptions::PyOverflowError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyCapsule};
 
@@ -48,6 +48,17 @@ impl ArrowTable {
         let batches = RecordBatchIterator::new(self.batches.clone().into_iter().map(Ok), self.schema.clone());
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), c"arrow_array_stream")
     }
+}
+
+/// The batches of an object that speaks the protocol, without a copy.
+pub fn stream(object: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
+    let capsule = object.call_method0("__arrow_c_stream__")?;
+    let capsule = capsule.cast::<PyCapsule>().map_err(|_| PyTypeError::new_err("__arrow_c_stream__ must give a capsule"))?;
+    let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?.cast::<FFI_ArrowArrayStream>();
+    // SAFETY: by the protocol a capsule of this name holds an ArrowArrayStream, which is moved out of it: what stays in
+    // the capsule is marked as released. The GIL is held, so nobody else takes it meanwhile.
+    let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
+    RecordBatchStreamReader::try_new(stream).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// The one error that columns of our own can have: more than 2 GiB in one of them.

@@ -2,14 +2,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_schema::ArrowError;
 use firstnan_ingest::{BulkTriage as Inner, schema_of_verdicts};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
 
-use crate::arrow::ArrowTable;
+use crate::arrow::{ArrowTable, stream};
 
 type Streams = Inner<RecordBatchStreamReader, RecordBatchStreamReader>;
 
@@ -35,17 +34,6 @@ impl BulkTriage {
 #[pyfunction]
 pub fn table_of_verdicts() -> PyResult<ArrowTable> {
     Ok(ArrowTable::new(schema_of_verdicts().map_err(|error| refused(&error))?, Vec::new()))
-}
-
-fn stream(object: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
-    const NAME: &std::ffi::CStr = c"arrow_array_stream";
-    let capsule = object.call_method0("__arrow_c_stream__")?;
-    let capsule = capsule.cast::<PyCapsule>().map_err(|_| PyTypeError::new_err("__arrow_c_stream__ must give a capsule"))?;
-    let pointer = capsule.pointer_checked(Some(NAME))?.cast::<FFI_ArrowArrayStream>();
-    // SAFETY: by the protocol a capsule of this name holds an ArrowArrayStream, which is moved out of it: what stays in
-    // the capsule is marked as released. The GIL is held, so nobody else takes it meanwhile.
-    let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
-    RecordBatchStreamReader::try_new(stream).map_err(|error| refused(&error))
 }
 
 fn refused(error: &ArrowError) -> PyErr {

@@ -21,6 +21,7 @@ mod memory;
 mod names;
 mod native;
 mod records;
+mod row_lines;
 mod stored;
 mod walk;
 
@@ -47,6 +48,8 @@ mod _core {
     use super::judge::{evidence_content_id, triage, validate_inventory_consensus};
     #[pymodule_export]
     use super::records::{check, decode, encode, kinds, stage_message_from_bytes, validate};
+    #[pymodule_export]
+    use super::row_lines::RowLines;
     #[pymodule_export]
     use super::stored::{StoredFile, count_block};
 
