@@ -133,7 +133,7 @@ class RustEmitter:
         texts = [
             (name, {
                 "minimum": text.minimum, "maximum": text.maximum, "start": rust_string(text.start),
-                "first": self.byte_set(text.first), "allowed": self.byte_set(text.allowed), "pattern": rust_string(text.pattern),
+                "first": self.byte_set(text.first), "allowed": self.byte_set(text.allowed), "plain": str(is_plain(text)).lower(), "pattern": rust_string(text.pattern),
             })
             for text, name in self.texts.items()
         ]  # fmt: skip
@@ -158,6 +158,20 @@ class RustEmitter:
                 return f"shape::ArrayShape {{ min: {type_.minimum}, max: {type_.maximum} }}.read({reader}, |r| {self.read(type_.item)})"
             case RecordRef() | UnionRef():
                 return f"{type_.title}::read({reader})"
+
+    def quick(self, type_: Type) -> str:
+        """An Option of the value that the reader `r` gives where it has the usual spelling."""
+        match type_:
+            case Text() | Integer():
+                return f"{self.shape(type_)}.quick(r)"
+            case Real() | Boolean():
+                return f"{self.read(type_)}.ok()"
+            case Choice():
+                return f"shape::quick_choice(r, &{type_.rust}::CHOICE).map({type_.rust}::from_index)"
+            case Array():
+                return f"shape::ArrayShape {{ min: {type_.minimum}, max: {type_.maximum} }}.quick(r, |r| {self.quick(type_.item)})"
+            case RecordRef() | UnionRef():
+                return f"{type_.title}::read_quickly::<SORTED>(r)"
 
     def extract(self, type_: Type, exact: str, value: str) -> str:
         match type_:
@@ -226,8 +240,7 @@ class RustEmitter:
         """Statements that append the value behind the reference `place`."""
         match type_:
             case Text():
-                if type_.allowed and set(expand(type_.allowed)) <= SAFE:
-                    # No character of the class is escaped in either profile.
+                if is_plain(type_):
                     return f"out.push(b'\"'); out.extend_from_slice({place}.as_bytes()); out.push(b'\"');"
                 return f"canonical::write_string(Profile::{profile.title()}, {place}, out)?;"
             case Integer():
@@ -244,6 +257,35 @@ class RustEmitter:
             case RecordRef() | UnionRef():
                 return f"{place}.write(out)?;"
 
+    def writes(self, record: Record) -> list[str]:
+        """Statements that append the whole record: what is the same in each is appended in as few pieces as can be."""
+        statements, constant = [], "{"
+
+        def flush() -> None:
+            nonlocal constant
+            statements.append(f"out.extend_from_slice(b{rust_string(constant)});")
+            constant = ""
+
+        for field in sorted(record.fields, key=lambda field: field.name):
+            constant += f'"{field.name}":'
+            code = self.write(field.type, "it", record.profile)
+            if field.optional:
+                flush()
+                code = f'match &self.{field.name} {{ None => out.extend_from_slice(b"null"), Some(it) => {{ {code} }} }}'
+            elif is_plain(field.type):
+                constant += '"'
+                flush()
+                code = f"out.extend_from_slice(self.{field.name}.as_bytes());"
+                constant = '"'
+            else:
+                flush()
+                code = f"{{ let it = &self.{field.name}; {code} }}"
+            statements.append(code)
+            constant += ","
+        constant = constant.removesuffix(",") + "}"
+        flush()
+        return statements
+
     # Records ---------------------------------------------------------------------------------------------------
 
     def field(self, record: Record, field: Field) -> dict[str, Any]:
@@ -252,7 +294,7 @@ class RustEmitter:
         out = {
             "name": field.name, "description": field.description, "optional": field.optional,
             "rust_type": self.rust_type(type_), "info": self.info_type(type_), "read": self.read(type_),
-            "write": self.write(type_, "it", record.profile), "build": self.build(type_, "it"),
+            "quick": self.quick(type_), "build": self.build(type_, "it"),
             "visit": self.visit(type_, "it"),
             "check": self.check(type_, "it"),
         }  # fmt: skip
@@ -264,6 +306,7 @@ class RustEmitter:
             "rust_type": f"Option<{out['rust_type']}>",
             "info": f"FieldType::Optional(&{out['info']})",
             "read": f"shape::read_optional(r, |r| {out['read']})",
+            "quick": f"shape::quick_optional(r, |r| {out['quick']})",
             "extract": f"shape::extract_optional({place}, |v| {self.extract(type_, exact, 'v')})",
         }
 
@@ -282,7 +325,7 @@ class RustEmitter:
         return self.render("record", {
             "record": record, "life": self.lifetime(record.title), "index": list(self.model.records).index(record.title),
             "exact": str(record.exact).lower(), "fields": fields, "order": order, "sorted_fields": [fields[i] for i in order],
-            "rules": rules, "nested_rules": [line for field in record.fields for line in self.nested_rules(field)],
+            "rules": rules, "writes": self.writes(record), "nested_rules": [line for field in record.fields for line in self.nested_rules(field)],
         })  # fmt: skip
 
     def nested_rules(self, field: Field) -> list[str]:
@@ -342,6 +385,11 @@ def real_bounds(real: Real) -> str:
     bounds = {"min": real.minimum, "max": real.maximum,
               "exclusive_min": real.exclusive_minimum, "exclusive_max": real.exclusive_maximum}  # fmt: skip
     return ", ".join(f"{name}: {'None' if value is None else f'Some({value!r}_f64)'}" for name, value in bounds.items())
+
+
+def is_plain(type_: Type) -> bool:
+    """Text of a class of which no character is escaped in either profile."""
+    return isinstance(type_, Text) and bool(type_.allowed) and set(expand(type_.allowed)) <= SAFE
 
 
 def expand(characters: str) -> str:

@@ -381,6 +381,7 @@ class LineReader:
         first_line: int = 1,
         shard_bytes: int = 16777216,
         max_line_bytes: int = 1048576,
+        hash_ahead: bool = True,
     ) -> LineReader:
         """Begins to read.
 
@@ -393,6 +394,7 @@ class LineReader:
             first_line: the number of the line there.
             shard_bytes: the fewest bytes of a shard that is not the last, 1 to 2^30.
             max_line_bytes: the most bytes of a line without its end, 1 to 2^28; a longer one is quarantined.
+            hash_ahead: makes the `sha256` of each shard while reading; where not, it is made when it is asked for.
 
         Raises:
             OSError: the source cannot be opened.

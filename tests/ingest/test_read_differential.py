@@ -67,9 +67,11 @@ def same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(text=files(), shard_bytes=st.sampled_from([1, 100, 1000, 4096, 1 << 24]), threads=st.sampled_from([1, 2, 7, None]),
-       max_line_bytes=st.sampled_from([1, 500, 2000, 1 << 20]), kind=st.sampled_from([None, None, None, *KINDS]))
-def test_every_line_ends_where_plain_python_puts_it(text, shard_bytes, threads, max_line_bytes, kind):
-    ours = tables(text, shard_bytes=shard_bytes, threads=threads, max_line_bytes=max_line_bytes, kind=kind)
+       max_line_bytes=st.sampled_from([1, 500, 2000, 1 << 20]), kind=st.sampled_from([None, None, None, *KINDS]),
+       hash_ahead=st.booleans())
+def test_every_line_ends_where_plain_python_puts_it(text, shard_bytes, threads, max_line_bytes, kind, hash_ahead):
+    ours = tables(text, shard_bytes=shard_bytes, threads=threads, max_line_bytes=max_line_bytes, kind=kind,
+                  hash_ahead=hash_ahead)
     same(ours, plain.table(text, kind=kind, max_line_bytes=max_line_bytes))
 
 

@@ -113,7 +113,8 @@ def read(
         sums = dict.fromkeys(("bytes", "lines", "records", "quarantined", "blank"), 0)
         failure = None
         try:
-            for shard in shards_of(source, kind=kind, shard_bytes=shard_bytes, max_line_bytes=max_line_bytes):
+            for shard in shards_of(source, kind=kind, shard_bytes=shard_bytes, max_line_bytes=max_line_bytes,
+                                   hash_ahead=False):
                 if on_shard is not None:
                     on_shard(shard)
                 decoded = shard.decode(threads=threads)
@@ -137,7 +138,7 @@ def read(
 
 
 def shards_of(source: Source, *, kind: str | None, shard_bytes: int, max_line_bytes: int, start: int = 0,
-              first_line: int = 1) -> Iterator[Shard]:
+              first_line: int = 1, hash_ahead: bool = True) -> Iterator[Shard]:
     """The shards of a source, read ahead.
 
     Raises:
@@ -145,7 +146,8 @@ def shards_of(source: Source, *, kind: str | None, shard_bytes: int, max_line_by
     """
     rows = None if source.form == "lines" else RowPipe(str(source.file), source.form, kind)
     reader = LineReader(source.file if rows is None else rows.descriptor, name=source.name, kind=kind, start=start,
-                        first_line=first_line, shard_bytes=shard_bytes, max_line_bytes=max_line_bytes)
+                        first_line=first_line, shard_bytes=shard_bytes, max_line_bytes=max_line_bytes,
+                        hash_ahead=hash_ahead)
     try:
         if rows is not None:
             rows.close()  # the reader has its own

@@ -21,5 +21,5 @@ pub mod triage;
 
 pub use error::{Error, ErrorKind, Layer, Result, is_plain_word};
 pub use generated::*;
-pub use record::{Builder, Choice, FieldInfo, FieldType, Located, Profile, Real, Record, RecordInfo, Value, Visitor};
+pub use record::{Builder, Choice, FieldInfo, FieldType, Located, Profile, Real, Record, RecordInfo, Taker, Value, Visitor};
 pub use shape::beyond_binary64;

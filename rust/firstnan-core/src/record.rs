@@ -234,6 +234,9 @@ pub trait Record<'a>: Sized {
 
     /// Reads one JSON value as this record: shape only. A wire fault waits in the reader until shape and rules hold.
     fn read(reader: &mut Reader<'a>) -> Result<Self>;
+    /// Reads one JSON value as this record where it has the usual spelling, its members in the order of the schema or, when
+    /// `SORTED`, by name, and its shape holds. None says only that [`Self::read`] has to look.
+    fn read_quickly<const SORTED: bool>(reader: &mut Reader<'a>) -> Option<Self>;
     /// Takes this record from an object of another language: shape only.
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error>;
     /// The shape of a record built by hand.
@@ -252,6 +255,9 @@ pub trait Record<'a>: Sized {
     /// Errors carry the layer that refuses first: shape, then rule, then wire.
     fn decode(data: &'a [u8]) -> Result<Self> {
         let mut reader = Reader::new(data).map_err(|e| e.in_record(Self::KIND))?;
+        if let Some(record) = decode_quickly(&reader) {
+            return Ok(record);
+        }
         let result = Self::read(&mut reader).and_then(|record| {
             reader.end()?;
             record.check_rules()?;
@@ -270,6 +276,31 @@ pub trait Record<'a>: Sized {
         self.write(&mut out)?;
         Ok(out)
     }
+}
+
+/// A record in the usual spelling that nothing refuses; None says only that the careful way has to look.
+fn decode_quickly<'a, R: Record<'a>>(start: &Reader<'a>) -> Option<R> {
+    let mut reader = start.clone();
+    let record = R::read_quickly::<false>(&mut reader).or_else(|| {
+        reader = start.clone();
+        R::read_quickly::<true>(&mut reader)
+    })?;
+    reader.end().ok()?;
+    if record.check_rules().is_ok() && !reader.has_wire_fault() { Some(record) } else { None }
+}
+
+/// What is done with a record of whatever kind: a closure that is generic.
+pub trait Taker {
+    /// What comes of it.
+    type Out;
+    /// Does it.
+    fn take<'a, R: Record<'a>>(self, record: &R) -> Self::Out;
+}
+
+/// Hands over a record in the usual spelling; None says only that [`Record::decode`] has to look. No record is moved.
+pub(crate) fn take_quickly<'a, R: Record<'a>, T: Taker>(data: &'a [u8], taker: T) -> Option<T::Out> {
+    let record: R = decode_quickly(&Reader::new(data).ok()?)?;
+    Some(taker.take(&record))
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub(crate) struct TextShape {
     pub max: usize,
     pub start: &'static str,
     pub first: Option<&'static ByteSet>,
+    /// Has the set no byte that JSON would escape?
+    pub plain: bool,
     pub allowed: Option<&'static ByteSet>,
     /// The patterns as the schema has them, for messages.
     pub pattern: &'static str,
@@ -47,7 +49,6 @@ impl TextShape {
         if length < self.min {
             return Err(Error::new(ErrorKind::MinLength).bound(self.min));
         }
-        let outside = |set: &ByteSet, bytes: &[u8]| bytes.iter().fold(0, |any, byte| any | set[usize::from(*byte)]) != 0;
         let fits = !self.allowed.is_some_and(|set| outside(set, bytes))
             && !self.first.is_some_and(|set| bytes.is_empty() || outside(set, &bytes[..1]))
             && (self.start.is_empty() || text.starts_with(self.start));
@@ -62,11 +63,33 @@ impl TextShape {
         Ok(text)
     }
 
+    #[inline]
+    pub(crate) fn quick<'a>(&self, reader: &mut Reader<'a>) -> Option<Cow<'a, str>> {
+        if let Some(set) = self.allowed.filter(|_| self.plain) {
+            let text = reader.quick_string_of(set)?;
+            let fits = (self.min..=self.max).contains(&text.len())
+                && self.first.is_none_or(|first| text.bytes().next().is_some_and(|byte| first[usize::from(byte)] == 0))
+                && (self.start.is_empty() || text.starts_with(self.start));
+            return fits.then_some(Cow::Borrowed(text));
+        }
+        let text = reader.quick_string()?;
+        self.check(text).ok()?;
+        Some(Cow::Borrowed(text))
+    }
+
     pub(crate) fn extract<'a, V: Value<'a>>(&self, value: V, exact: bool) -> std::result::Result<Cow<'a, str>, V::Error> {
         let text = value.text(exact)?;
         self.check(&text)?;
         Ok(text)
     }
+}
+
+/// Is a byte outside the set? Eight lookups at a time, or-ed together.
+#[inline]
+fn outside(set: &ByteSet, bytes: &[u8]) -> bool {
+    let (eights, rest) = bytes.as_chunks::<8>();
+    let of = |bytes: &[u8]| bytes.iter().fold(0, |any, byte| any | set[usize::from(*byte)]);
+    (eights.iter().fold(0, |any, eight| any | of(eight)) | of(rest)) != 0
 }
 
 /// `type: integer` with `minimum` and `maximum`.
@@ -110,6 +133,11 @@ impl IntegerShape {
             value
         };
         self.check(value).map_err(|e| e.offset(offset))
+    }
+
+    #[inline]
+    pub(crate) fn quick(&self, reader: &mut Reader<'_>) -> Option<i64> {
+        reader.quick_integer().filter(|value| (self.min..=self.max).contains(value))
     }
 
     pub(crate) fn extract<'a, V: Value<'a>>(&self, value: V, exact: bool) -> std::result::Result<i64, V::Error> {
@@ -168,6 +196,13 @@ impl RealShape {
         self.check(&real)?;
         Ok(real)
     }
+}
+
+/// The index of a string in a closed list, where it has the usual spelling.
+#[inline]
+pub(crate) fn quick_choice(reader: &mut Reader<'_>, choice: &'static Choice) -> Option<usize> {
+    let text = reader.quick_string()?;
+    choice.values.iter().position(|value| *value == text)
 }
 
 /// The refusal of a number that has no finite binary64.
@@ -236,6 +271,21 @@ impl ArrayShape {
         Ok(items)
     }
 
+    pub(crate) fn quick<'a, T>(
+        &self,
+        reader: &mut Reader<'a>,
+        mut item: impl FnMut(&mut Reader<'a>) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let mut first = true;
+        let mut items = Vec::new();
+        while reader.quick_element(&mut first)? {
+            self.check_room(items.len()).ok()?;
+            items.push(item(reader)?);
+        }
+        self.check(items.len()).ok()?;
+        Some(items)
+    }
+
     pub(crate) fn check_items<T>(&self, items: &[T], item: impl Fn(&T) -> Result<()>) -> Result<()> {
         self.check(items.len())?;
         items.iter().enumerate().try_for_each(|(index, it)| item(it).map_err(|e| e.at_index(index)))
@@ -270,6 +320,19 @@ pub(crate) fn read_optional<'a, T>(
         return Ok(None);
     }
     read(reader).map(Some)
+}
+
+/// The value, or null, in the usual spelling.
+#[expect(clippy::option_option, reason = "whether it could be read, and whether there is one")]
+pub(crate) fn quick_optional<'a, T>(
+    reader: &mut Reader<'a>,
+    quick: impl FnOnce(&mut Reader<'a>) -> Option<T>,
+) -> Option<Option<T>> {
+    if reader.peek().ok()? == Token::Null {
+        reader.null().ok()?;
+        return Some(None);
+    }
+    quick(reader).map(Some)
 }
 
 /// The value, or null.
@@ -356,8 +419,9 @@ mod tests {
     use super::*;
 
     const LOWER: ByteSet = byte_set(&[(b'a', b'z')]);
-    const NAME: TextShape = TextShape { min: 1, max: 3, start: "", first: Some(&LOWER), allowed: Some(&LOWER), pattern: "[a-z]" };
-    const FREE: TextShape = TextShape { min: 2, max: 3, start: "", first: None, allowed: None, pattern: "" };
+    const NAME: TextShape =
+        TextShape { min: 1, max: 3, start: "", first: Some(&LOWER), plain: true, allowed: Some(&LOWER), pattern: "[a-z]" };
+    const FREE: TextShape = TextShape { min: 2, max: 3, start: "", first: None, plain: false, allowed: None, pattern: "" };
 
     #[test]
     fn length_is_in_code_points() {

@@ -28,7 +28,8 @@ enum Values {
 /// Where a record's fields go: one of a union, or the only one.
 struct Variant {
     info: usize,
-    fields: Vec<usize>,
+    /// Where the nodes of its fields begin in `Columns::places`.
+    base: usize,
     absent: Vec<usize>,
 }
 
@@ -66,19 +67,25 @@ struct Node {
 struct Open {
     node: usize,
     variant: usize,
+    /// The `base` of the record around it.
+    outer: usize,
 }
 
 /// The growing columns of one kind.
 pub struct Columns {
     nodes: Vec<Node>,
+    /// The nodes of the fields of every variant, variant after variant.
+    places: Vec<usize>,
     open: Vec<Open>,
     cursor: usize,
+    /// Where the nodes of the innermost record's fields begin in `places`.
+    base: usize,
 }
 
 impl Columns {
     /// Empty columns of a kind (`firstnan_core::KIND_TYPES`).
     pub fn new(kind: &FieldType) -> Self {
-        let mut columns = Self { nodes: Vec::new(), open: Vec::new(), cursor: 0 };
+        let mut columns = Self { nodes: Vec::new(), places: Vec::new(), open: Vec::new(), cursor: 0, base: 0 };
         columns.plan(kind, false);
         columns
     }
@@ -134,11 +141,15 @@ impl Columns {
                 }
                 fields.push(node);
             }
-            variants.push(Variant { info: info.index, fields, absent: Vec::new() });
+            variants.push((info.index, fields));
         }
-        for variant in &mut variants {
-            variant.absent = children.iter().map(|(_, node)| *node).filter(|node| !variant.fields.contains(node)).collect();
-        }
+        let variants = variants.into_iter().map(|(info, fields)| {
+            let absent = children.iter().map(|(_, node)| *node).filter(|node| !fields.contains(node)).collect();
+            let base = self.places.len();
+            self.places.extend(fields);
+            Variant { info, base, absent }
+        });
+        let variants = variants.collect();
         self.nodes[index].children = children;
         self.nodes[index].values = Values::Record { variants };
     }
@@ -305,7 +316,7 @@ impl Visitor for Columns {
             ends.push(*total);
             node.valid.push(true);
         }
-        self.open.push(Open { node: self.cursor, variant: 0 });
+        self.open.push(Open { node: self.cursor, variant: 0, outer: self.base });
     }
 
     fn item(&mut self) {
@@ -321,23 +332,19 @@ impl Visitor for Columns {
     fn begin_record(&mut self, info: &'static RecordInfo) {
         let node = &mut self.nodes[self.cursor];
         node.valid.push(true);
-        let variant = match &node.values {
-            Values::Record { variants } => variants.iter().position(|variant| variant.info == info.index).unwrap_or(0),
-            _ => 0,
-        };
-        self.open.push(Open { node: self.cursor, variant });
+        let Values::Record { variants } = &node.values else { return };
+        let variant = variants.iter().position(|variant| variant.info == info.index).unwrap_or(0);
+        self.open.push(Open { node: self.cursor, variant, outer: self.base });
+        self.base = variants[variant].base;
     }
 
     fn field(&mut self, index: usize) {
-        if let Some(open) = self.open.last()
-            && let Values::Record { variants } = &self.nodes[open.node].values
-        {
-            self.cursor = variants[open.variant].fields[index];
-        }
+        self.cursor = self.places[self.base + index];
     }
 
     fn end_record(&mut self) {
         let Some(open) = self.open.pop() else { return };
+        self.base = open.outer;
         let Values::Record { variants } = &self.nodes[open.node].values else { return };
         if !variants[open.variant].absent.is_empty() {
             for child in variants[open.variant].absent.clone() {

@@ -6,12 +6,12 @@ use std::thread;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
-use firstnan_core::{Error, ErrorKind, KINDS};
+use firstnan_core::{AnyRecord, Error, ErrorKind, KINDS};
 use memchr::memchr;
 
-use crate::line::{Line, Lines};
+use crate::line::{Line, Lines, Usual};
 use crate::quarantine::Quarantine;
-use crate::rows::{Place, Rows};
+use crate::rows::{NewRow, Place, Rows};
 use crate::shard::{Elision, Piece, Shard};
 
 /// What became of the lines of a shard: `lines` is always `records + quarantined + blank`.
@@ -109,6 +109,24 @@ struct Worker {
 }
 
 impl Worker {
+    fn line(&mut self, tables: &mut [Option<Box<Rows>>], place: Place, line: &[u8]) -> Fate {
+        let scratch = &mut self.scratch;
+        if let Some(Usual { kind, envelope, record }) = self.lines.usual(line) {
+            let row = NewRow { rows: rows_of(tables, kind), place, envelope: envelope.as_ref(), scratch };
+            if let Some(taken) = AnyRecord::take_quickly(kind, record, row) {
+                return Fate::of_record(kind, taken);
+            }
+        }
+        match self.lines.decode(line) {
+            Line::Blank => Fate::Blank,
+            Line::Refused { kind, error } => Fate::Refused { kind, error },
+            Line::Record { kind, envelope, record } => {
+                let row = NewRow { rows: rows_of(tables, kind), place, envelope: envelope.as_ref(), scratch };
+                Fate::of_record(kind, record.take(row))
+            }
+        }
+    }
+
     fn piece(&mut self, shard: &Shard, piece: &Piece) -> Result<PieceTables, ArrowError> {
         let mut rows: Vec<Option<Box<Rows>>> = (0..KINDS.len()).map(|_| None).collect();
         let mut quarantine = Quarantine::default();
@@ -128,16 +146,10 @@ impl Worker {
                 let error = Error::new(ErrorKind::Size).detail("a line").bound(most);
                 quarantine.push(place, &line[..most], whole, shard.cut.kind, &error);
             } else {
-                match self.lines.decode(line) {
-                    Line::Blank => blank += 1,
-                    Line::Refused { kind, error } => quarantine.push(place, line, whole, kind, &error),
-                    Line::Record { kind, envelope, record } => {
-                        let rows = rows[kind].get_or_insert_with(|| Box::new(Rows::new(kind)));
-                        match rows.push(place, envelope.as_ref(), &record, &mut self.scratch) {
-                            Ok(()) => records += 1,
-                            Err(error) => quarantine.push(place, line, whole, Some(kind), &error),
-                        }
-                    }
+                match self.line(&mut rows, place, line) {
+                    Fate::Row => records += 1,
+                    Fate::Blank => blank += 1,
+                    Fate::Refused { kind, error } => quarantine.push(place, line, whole, kind, &error),
                 }
             }
             number += 1;
@@ -148,12 +160,29 @@ impl Worker {
         let quarantined = quarantine.len() as u64;
         let mut tables = Vec::new();
         for (kind, rows) in rows.into_iter().enumerate() {
-            if let Some(rows) = rows {
+            if let Some(rows) = rows.filter(|rows| rows.len() > 0) {
                 tables.push((kind, rows.finish(source)?));
             }
         }
         let quarantine = if quarantined > 0 { Some(quarantine.finish(source)?) } else { None };
         Ok(PieceTables { records, quarantined, blank, tables, quarantine })
+    }
+}
+
+fn rows_of(tables: &mut [Option<Box<Rows>>], kind: usize) -> &mut Rows {
+    tables[kind].get_or_insert_with(|| Box::new(Rows::new(kind)))
+}
+
+/// What became of a line.
+enum Fate {
+    Row,
+    Blank,
+    Refused { kind: Option<usize>, error: Error },
+}
+
+impl Fate {
+    fn of_record(kind: usize, taken: Result<(), Error>) -> Self {
+        taken.map_or_else(|error| Self::Refused { kind: Some(kind), error }, |()| Self::Row)
     }
 }
 

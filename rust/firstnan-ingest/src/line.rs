@@ -18,6 +18,15 @@ pub(crate) enum Line<'a> {
     Refused { kind: Option<usize>, error: Error },
 }
 
+/// A line taken for what the one before it was.
+pub(crate) struct Usual<'a> {
+    /// An index of `KINDS`.
+    pub kind: usize,
+    pub envelope: Option<Envelope<'a>>,
+    /// The record, not yet decoded: only where it decodes is the line what it was taken for.
+    pub record: &'a [u8],
+}
+
 /// Decodes lines one after the other; the last kind is the first guess for the next line, which changes no result.
 pub(crate) struct Lines {
     given: Option<usize>,
@@ -35,15 +44,10 @@ impl Lines {
         if text.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
             return Line::Blank;
         }
-        if self.enveloped
-            && let Some((kind, envelope, record)) = self.enveloped(text)
+        if let Some(Usual { kind, envelope, record }) = self.usual(text)
+            && let Ok(record) = AnyRecord::decode(kind, record)
         {
-            return Line::Record { kind, envelope: Some(envelope), record };
-        }
-        if let Some(kind) = self.guess.filter(|_| !self.enveloped)
-            && let Ok(record) = AnyRecord::decode(kind, text)
-        {
-            return Line::Record { kind, envelope: None, record };
+            return Line::Record { kind, envelope, record };
         }
         let named = match (named(text), self.given) {
             (Ok(Named::Enveloped), _) => Named::Enveloped,
@@ -65,8 +69,13 @@ impl Lines {
         }
     }
 
-    /// The usual spelling: the envelope, the record, and nothing refused; else None.
-    fn enveloped<'a>(&self, text: &'a [u8]) -> Option<(usize, Envelope<'a>, AnyRecord<'a>)> {
+    /// The line, if it is like the one before.
+    pub fn usual<'a>(&self, text: &'a [u8]) -> Option<Usual<'a>> {
+        if self.enveloped { self.enveloped(text) } else { Some(Usual { kind: self.guess?, envelope: None, record: text }) }
+    }
+
+    /// The usual spelling: the envelope, then the record, and nothing refused in the first; else None.
+    fn enveloped<'a>(&self, text: &'a [u8]) -> Option<Usual<'a>> {
         let mut reader = Reader::new(text).ok()?;
         reader.begin_object().ok()?;
         let mut first = true;
@@ -81,8 +90,7 @@ impl Lines {
         let kind = self.kind_of(&envelope).ok()?;
         // Where this decodes to its end, what is cut off was the one brace that closes the line.
         let record = text[reader.offset()..].trim_ascii_end().strip_suffix(b"}")?;
-        let record = AnyRecord::decode(kind, record).ok()?;
-        Some((kind, envelope, record))
+        Some(Usual { kind, envelope: Some(envelope), record })
     }
 
     fn enveloped_slowly<'a>(&mut self, text: &'a [u8]) -> Line<'a> {

@@ -8,7 +8,7 @@ use arrow_array::{
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
-use firstnan_core::{AnyRecord, Envelope, KIND_TYPES, Result};
+use firstnan_core::{Envelope, KIND_TYPES, Record, Result, Taker};
 use sha2::{Digest, Sha256};
 
 use crate::columns::Columns;
@@ -111,6 +111,32 @@ impl Envelopes {
     }
 }
 
+/// Adds one row; `scratch` takes the record's canonical bytes.
+pub(crate) struct NewRow<'r> {
+    pub rows: &'r mut Rows,
+    pub place: Place,
+    pub envelope: Option<&'r Envelope<'r>>,
+    pub scratch: &'r mut Vec<u8>,
+}
+
+impl Taker for NewRow<'_> {
+    type Out = Result<()>;
+
+    fn take<'a, R: Record<'a>>(self, record: &R) -> Result<()> {
+        let Self { rows, place, envelope, scratch } = self;
+        scratch.clear();
+        record.write(scratch)?;
+        rows.digests.extend_from_slice(&Sha256::digest(scratch));
+        if let Some(envelope) = envelope {
+            rows.envelopes.push(rows.places.len(), envelope);
+        }
+        rows.places.push(place);
+        rows.columns.next_row();
+        record.visit(&mut rows.columns);
+        Ok(())
+    }
+}
+
 /// The growing rows of one kind.
 pub(crate) struct Rows {
     places: Places,
@@ -125,24 +151,9 @@ impl Rows {
         Self { places: Places::default(), digests: Vec::new(), envelopes: Envelopes::default(), columns }
     }
 
-    /// Adds a record; `scratch` takes its canonical bytes.
-    pub fn push(
-        &mut self,
-        place: Place,
-        envelope: Option<&Envelope<'_>>,
-        record: &AnyRecord<'_>,
-        scratch: &mut Vec<u8>,
-    ) -> Result<()> {
-        scratch.clear();
-        record.write(scratch)?;
-        self.digests.extend_from_slice(&Sha256::digest(scratch));
-        if let Some(envelope) = envelope {
-            self.envelopes.push(self.places.len(), envelope);
-        }
-        self.places.push(place);
-        self.columns.next_row();
-        record.visit(&mut self.columns);
-        Ok(())
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
     }
 
     /// The table: where from, identity, envelope, then the fields in the order of the schema.

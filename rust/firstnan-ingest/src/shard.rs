@@ -1,7 +1,7 @@
 //! A text cut into shards: at least so many bytes, then up to the end of a line; SHA-256 of each.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use memchr::{memchr, memchr_iter, memrchr};
 use sha2::{Digest, Sha256};
@@ -28,6 +28,8 @@ pub struct Cut {
     pub shard_bytes: u64,
     /// The most bytes of a line without its end; a longer one goes to quarantine.
     pub max_line_bytes: usize,
+    /// Hash while reading, as is best where [`Shard::sha256`] is asked for; else it is made when it is.
+    pub hash_ahead: bool,
 }
 
 /// Bytes of a line that is far too long: hashed and counted, not kept.
@@ -61,14 +63,21 @@ pub struct Shard {
     pub bytes: u64,
     /// Its lines, a last one without an end included.
     pub lines: u64,
-    /// Of its bytes.
-    pub sha256: [u8; 32],
+    /// Of its bytes, where it was made while reading.
+    sha256: OnceLock<[u8; 32]>,
     /// Does the last line have its end?
     pub ended: bool,
     pub(crate) text: Vec<u8>,
     pub(crate) elisions: Vec<Elision>,
     pub(crate) pieces: Vec<Piece>,
     buffers: Buffers,
+}
+
+impl Shard {
+    /// SHA-256 of its bytes.
+    pub fn sha256(&self) -> [u8; 32] {
+        *self.sha256.get_or_init(|| Sha256::digest(&self.text).into())
+    }
 }
 
 impl Drop for Shard {
@@ -139,8 +148,8 @@ impl Cutter {
             let from = searched + usize::try_from(missing.saturating_sub(1)).unwrap_or(usize::MAX).min(kept - searched);
             if let Some(end) = memchr(b'\n', &self.buffer[from..kept]) {
                 let end = from + end + 1;
-                hash.update(&self.buffer[hashed..end]);
-                return Ok(Some(self.take(end, true, hash.finalize().into())));
+                let digest = self.digest(hash, hashed, end);
+                return Ok(Some(self.take(end, true, digest)));
             }
             if let Some(line) = memrchr(b'\n', &self.buffer[searched..kept]) {
                 self.line = searched + line + 1;
@@ -150,7 +159,7 @@ impl Cutter {
                 return self.last(hash, hashed, long);
             }
             // Bytes that are certain to be of this shard are hashed while they are in the cache.
-            if long.is_none() && hashed < self.line {
+            if self.cut.hash_ahead && long.is_none() && hashed < self.line {
                 hash.update(&self.buffer[hashed..self.line]);
                 hashed = self.line;
             }
@@ -216,16 +225,16 @@ impl Cutter {
     }
 
     /// What is left at the end of the text: whole lines, then the last one without its end.
-    fn last(&mut self, mut hash: Sha256, hashed: usize, long: Option<LongLine>) -> Result<Option<Shard>, ReadError> {
+    fn last(&mut self, hash: Sha256, hashed: usize, long: Option<LongLine>) -> Result<Option<Shard>, ReadError> {
         if self.line > 0 {
-            let (digest, rest) = if let Some(LongLine { before, line }) = long {
-                (before.finalize(), Some(line.finalize().into()))
+            let digest = if let Some(LongLine { before, line }) = long {
+                self.last_digest = Some(line.finalize().into());
+                Some(before.finalize().into())
             } else {
-                hash.update(&self.buffer[hashed.min(self.line)..self.line]);
-                (hash.finalize(), None)
+                self.last_digest = None;
+                self.digest(hash, hashed.min(self.line), self.line)
             };
-            self.last_digest = rest;
-            return Ok(Some(self.take(self.line, true, digest.into())));
+            return Ok(Some(self.take(self.line, true, digest)));
         }
         if let Some(failure) = self.failure.take() {
             self.filled = 0;
@@ -235,15 +244,20 @@ impl Cutter {
         if self.filled == 0 {
             return Ok(None);
         }
-        let digest = self.last_digest.take().unwrap_or_else(|| match long {
-            Some(LongLine { line, .. }) => line.finalize().into(),
-            None => Sha256::digest(&self.buffer[..self.filled]).into(),
-        });
+        let digest = self.last_digest.take().or_else(|| long.map(|long| long.line.finalize().into()));
         Ok(Some(self.take(self.filled, false, digest)))
     }
 
+    /// The hash up to `end`, unless nothing was hashed ahead: then no byte was dropped either, and the shard can make it.
+    fn digest(&self, mut hash: Sha256, hashed: usize, end: usize) -> Option<[u8; 32]> {
+        (self.cut.hash_ahead || hashed > 0).then(|| {
+            hash.update(&self.buffer[hashed..end]);
+            hash.finalize().into()
+        })
+    }
+
     /// The kept text up to `end` as a shard; the rest is carried over.
-    fn take(&mut self, end: usize, ended: bool, sha256: [u8; 32]) -> Shard {
+    fn take(&mut self, end: usize, ended: bool, sha256: Option<[u8; 32]>) -> Shard {
         let rest = self.filled - end;
         let mut next = self.new_buffer();
         if next.len() < rest {
@@ -264,6 +278,7 @@ impl Cutter {
         let cut = self.cut.clone();
         self.cut.start += bytes;
         self.cut.first_line += lines;
+        let sha256 = sha256.map_or_else(OnceLock::new, OnceLock::from);
         Shard { cut, bytes, lines, sha256, ended, text, elisions, pieces, buffers: Arc::clone(&self.buffers) }
     }
 }

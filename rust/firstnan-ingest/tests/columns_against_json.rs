@@ -6,7 +6,7 @@ use std::path::Path;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int16Type, Int64Type};
 use arrow_array::{Array, RecordBatch, StructArray};
-use firstnan_core::{AnyRecord, FieldType, KIND_TYPES, KINDS, kind_index};
+use firstnan_core::{AnyRecord, FieldType, KIND_TYPES, KINDS, Record, Taker, kind_index};
 use firstnan_ingest::Columns;
 use serde_json::Value;
 
@@ -14,11 +14,21 @@ fn schemas() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas")
 }
 
+struct Row<'c>(&'c mut Columns);
+
+impl Taker for Row<'_> {
+    type Out = ();
+
+    fn take<'a, R: Record<'a>>(self, record: &R) {
+        record.visit(self.0);
+    }
+}
+
 fn batch(kind: usize, texts: &[String]) -> RecordBatch {
     let mut columns = Columns::new(&KIND_TYPES[kind]);
     for text in texts {
         columns.next_row();
-        AnyRecord::decode(kind, text.as_bytes()).unwrap().visit(&mut columns);
+        AnyRecord::decode(kind, text.as_bytes()).unwrap().take(Row(&mut columns));
     }
     assert_eq!(columns.rows(), texts.len());
     columns.finish().unwrap()

@@ -38,7 +38,9 @@ pub struct LineReader {
 #[pymethods]
 impl LineReader {
     #[new]
-    #[pyo3(signature = (file, *, name, kind = None, start = 0, first_line = 1, shard_bytes = 16_777_216, max_line_bytes = 1_048_576))]
+    #[expect(clippy::too_many_arguments, reason = "named in Python")]
+    #[pyo3(signature = (file, *, name, kind = None, start = 0, first_line = 1, shard_bytes = 16_777_216, max_line_bytes = 1_048_576,
+        hash_ahead = true))]
     fn new(
         file: &Bound<'_, PyAny>,
         name: String,
@@ -47,6 +49,7 @@ impl LineReader {
         first_line: u64,
         shard_bytes: u64,
         max_line_bytes: u64,
+        hash_ahead: bool,
     ) -> Outcome<Self> {
         let kind = kind.map(known_kind).transpose()?;
         bounded("shard_bytes", shard_bytes, 1, MAX_SHARD_BYTES)?;
@@ -54,7 +57,7 @@ impl LineReader {
         bounded("start", start, 0, u64::MAX >> 1)?;
         bounded("first_line", first_line, 1, u64::MAX >> 1)?;
         let max_line_bytes = usize::try_from(max_line_bytes).unwrap_or(usize::MAX);
-        let cut = Cut { source: name.as_str().into(), kind, start, first_line, shard_bytes, max_line_bytes };
+        let cut = Cut { source: name.as_str().into(), kind, start, first_line, shard_bytes, max_line_bytes, hash_ahead };
         let input = input(file, &name)?;
         Ok(Self { name, shards: Mutex::new(Some(Shards::of(input, cut))) })
     }
@@ -120,9 +123,9 @@ impl Shard {
     }
 
     #[getter]
-    fn sha256(&self) -> String {
+    fn sha256(&self, py: Python<'_>) -> String {
         use std::fmt::Write;
-        self.inner.sha256.iter().fold(String::with_capacity(64), |mut hex, byte| {
+        py.detach(|| self.inner.sha256()).iter().fold(String::with_capacity(64), |mut hex, byte| {
             let _ = write!(hex, "{byte:02x}");
             hex
         })

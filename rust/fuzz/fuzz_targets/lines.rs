@@ -8,7 +8,7 @@ const MOST_LINE_BYTES: usize = 4096;
 
 /// Everything that is decoded of a text, its counts checked.
 fn all(data: &[u8], shard_bytes: u64, threads: usize) -> Vec<Decoded> {
-    let cut = Cut { source: "fuzz".into(), kind: None, start: 0, first_line: 1, shard_bytes, max_line_bytes: MOST_LINE_BYTES };
+    let cut = Cut { source: "fuzz".into(), kind: None, start: 0, first_line: 1, shard_bytes, max_line_bytes: MOST_LINE_BYTES, hash_ahead: false };
     let Ok(text) = Text::open(Input::Bytes(data.to_vec()), 0) else { return Vec::new() };
     let mut cutter = Cutter::new(text, cut);
     let mut found = Vec::new();

@@ -92,6 +92,36 @@ impl<'a> Record<'a> for Checkpoint<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                checksum: { r.quick_name(b'{', b"\"checksum\":")?; shapes::TEXT_0.quick(r)? },
+                config_hash: { r.quick_name(b',', b"\"config_hash\":")?; shapes::TEXT_0.quick(r)? },
+                data_hash: { r.quick_name(b',', b"\"data_hash\":")?; shapes::TEXT_0.quick(r)? },
+                key: { r.quick_name(b',', b"\"key\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::INTEGER_2.quick(r))? },
+                params: { r.quick_name(b',', b"\"params\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::REAL_0.read(r).ok())? },
+                schema_version: { r.quick_name(b',', b"\"schema_version\":")?; shapes::INTEGER_0.quick(r)? },
+                step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
+                velocity: { r.quick_name(b',', b"\"velocity\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::REAL_0.read(r).ok())? },
+                worker_hash: { r.quick_name(b',', b"\"worker_hash\":")?; shapes::TEXT_0.quick(r)? },
+            }
+        } else {
+            Self {
+                schema_version: { r.quick_name(b'{', b"\"schema_version\":")?; shapes::INTEGER_0.quick(r)? },
+                worker_hash: { r.quick_name(b',', b"\"worker_hash\":")?; shapes::TEXT_0.quick(r)? },
+                step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
+                params: { r.quick_name(b',', b"\"params\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::REAL_0.read(r).ok())? },
+                velocity: { r.quick_name(b',', b"\"velocity\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::REAL_0.read(r).ok())? },
+                key: { r.quick_name(b',', b"\"key\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::INTEGER_2.quick(r))? },
+                config_hash: { r.quick_name(b',', b"\"config_hash\":")?; shapes::TEXT_0.quick(r)? },
+                data_hash: { r.quick_name(b',', b"\"data_hash\":")?; shapes::TEXT_0.quick(r)? },
+                checksum: { r.quick_name(b',', b"\"checksum\":")?; shapes::TEXT_0.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6, f7, f8] = value.fields::<9>(&Self::INFO)?;
         Ok(Self {
@@ -125,13 +155,13 @@ impl<'a> Record<'a> for Checkpoint<'a> {
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(b"{\"checksum\":");
-        { let it = &self.checksum; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"config_hash\":");
-        { let it = &self.config_hash; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"data_hash\":");
-        { let it = &self.data_hash; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"key\":");
+        out.extend_from_slice(b"{\"checksum\":\"");
+        out.extend_from_slice(self.checksum.as_bytes());
+        out.extend_from_slice(b"\",\"config_hash\":\"");
+        out.extend_from_slice(self.config_hash.as_bytes());
+        out.extend_from_slice(b"\",\"data_hash\":\"");
+        out.extend_from_slice(self.data_hash.as_bytes());
+        out.extend_from_slice(b"\",\"key\":");
         { let it = &self.key; out.push(b'['); for (i, it) in it.iter().enumerate() { if i > 0 { out.push(b','); } canonical::write_integer(*it, out); } out.push(b']'); }
         out.extend_from_slice(b",\"params\":");
         { let it = &self.params; out.push(b'['); for (i, it) in it.iter().enumerate() { if i > 0 { out.push(b','); } canonical::write_real(it, out)?; } out.push(b']'); }
@@ -141,9 +171,9 @@ impl<'a> Record<'a> for Checkpoint<'a> {
         { let it = &self.step; canonical::write_integer(*it, out); }
         out.extend_from_slice(b",\"velocity\":");
         { let it = &self.velocity; out.push(b'['); for (i, it) in it.iter().enumerate() { if i > 0 { out.push(b','); } canonical::write_real(it, out)?; } out.push(b']'); }
-        out.extend_from_slice(b",\"worker_hash\":");
-        { let it = &self.worker_hash; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.push(b'}');
+        out.extend_from_slice(b",\"worker_hash\":\"");
+        out.extend_from_slice(self.worker_hash.as_bytes());
+        out.extend_from_slice(b"\"}");
         Ok(())
     }
 

@@ -74,6 +74,30 @@ impl<'a> Record<'a> for Envelope<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                attempt: { r.quick_name(b'{', b"\"attempt\":")?; shapes::INTEGER_5.quick(r)? },
+                kind: { r.quick_name(b',', b"\"kind\":")?; shapes::TEXT_1.quick(r)? },
+                rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+                sequence: { r.quick_name(b',', b"\"sequence\":")?; shapes::INTEGER_6.quick(r)? },
+                source: { r.quick_name(b',', b"\"source\":")?; shapes::TEXT_2.quick(r)? },
+                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_4.quick(r)? },
+            }
+        } else {
+            Self {
+                kind: { r.quick_name(b'{', b"\"kind\":")?; shapes::TEXT_1.quick(r)? },
+                rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_4.quick(r)? },
+                attempt: { r.quick_name(b',', b"\"attempt\":")?; shapes::INTEGER_5.quick(r)? },
+                sequence: { r.quick_name(b',', b"\"sequence\":")?; shapes::INTEGER_6.quick(r)? },
+                source: { r.quick_name(b',', b"\"source\":")?; shapes::TEXT_2.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5] = value.fields::<6>(&Self::INFO)?;
         Ok(Self {
@@ -107,17 +131,17 @@ impl<'a> Record<'a> for Envelope<'a> {
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(b"{\"attempt\":");
         { let it = &self.attempt; canonical::write_integer(*it, out); }
-        out.extend_from_slice(b",\"kind\":");
-        { let it = &self.kind; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"rank\":");
+        out.extend_from_slice(b",\"kind\":\"");
+        out.extend_from_slice(self.kind.as_bytes());
+        out.extend_from_slice(b"\",\"rank\":");
         { let it = &self.rank; canonical::write_integer(*it, out); }
         out.extend_from_slice(b",\"sequence\":");
         { let it = &self.sequence; canonical::write_integer(*it, out); }
-        out.extend_from_slice(b",\"source\":");
-        { let it = &self.source; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"world_size\":");
+        out.extend_from_slice(b",\"source\":\"");
+        out.extend_from_slice(self.source.as_bytes());
+        out.extend_from_slice(b"\",\"world_size\":");
         { let it = &self.world_size; canonical::write_integer(*it, out); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -68,6 +68,28 @@ impl<'a> Record<'a> for IncidentObservation<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                elements: { r.quick_name(b'{', b"\"elements\":")?; shape::quick_optional(r, |r| shapes::INTEGER_7.quick(r))? },
+                path: { r.quick_name(b',', b"\"path\":")?; shape::quick_optional(r, |r| shapes::TEXT_3.quick(r))? },
+                role: { r.quick_name(b',', b"\"role\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &LeafRole::CHOICE).map(LeafRole::from_index))? },
+                stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index))? },
+                word: { r.quick_name(b',', b"\"word\":")?; shape::quick_choice(r, &ObservationWord::CHOICE).map(ObservationWord::from_index)? },
+            }
+        } else {
+            Self {
+                word: { r.quick_name(b'{', b"\"word\":")?; shape::quick_choice(r, &ObservationWord::CHOICE).map(ObservationWord::from_index)? },
+                stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index))? },
+                role: { r.quick_name(b',', b"\"role\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &LeafRole::CHOICE).map(LeafRole::from_index))? },
+                path: { r.quick_name(b',', b"\"path\":")?; shape::quick_optional(r, |r| shapes::TEXT_3.quick(r))? },
+                elements: { r.quick_name(b',', b"\"elements\":")?; shape::quick_optional(r, |r| shapes::INTEGER_7.quick(r))? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4] = value.fields::<5>(&Self::INFO)?;
         Ok(Self {
@@ -100,7 +122,7 @@ impl<'a> Record<'a> for IncidentObservation<'a> {
         match &self.stage { None => out.extend_from_slice(b"null"), Some(it) => { out.extend_from_slice(it.canonical()); } }
         out.extend_from_slice(b",\"word\":");
         { let it = &self.word; out.extend_from_slice(it.canonical()); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -74,6 +74,30 @@ impl<'a> Record<'a> for IncidentObservations<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                consecutive_skips: { r.quick_name(b'{', b"\"consecutive_skips\":")?; shapes::INTEGER_8.quick(r)? },
+                contract_content_id: { r.quick_name(b',', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
+                evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
+                observations: { r.quick_name(b',', b"\"observations\":")?; shape::ArrayShape { min: 0, max: 4096 }.quick(r, |r| IncidentObservation::read_quickly::<SORTED>(r))? },
+                policy_digest: { r.quick_name(b',', b"\"policy_digest\":")?; shape::quick_optional(r, |r| shapes::TEXT_0.quick(r))? },
+                root_cause_claim: { r.quick_name(b',', b"\"root_cause_claim\":")?; shape::quick_choice(r, &IncidentObservationsRootCauseClaim::CHOICE).map(IncidentObservationsRootCauseClaim::from_index)? },
+            }
+        } else {
+            Self {
+                contract_content_id: { r.quick_name(b'{', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
+                evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
+                policy_digest: { r.quick_name(b',', b"\"policy_digest\":")?; shape::quick_optional(r, |r| shapes::TEXT_0.quick(r))? },
+                consecutive_skips: { r.quick_name(b',', b"\"consecutive_skips\":")?; shapes::INTEGER_8.quick(r)? },
+                observations: { r.quick_name(b',', b"\"observations\":")?; shape::ArrayShape { min: 0, max: 4096 }.quick(r, |r| IncidentObservation::read_quickly::<SORTED>(r))? },
+                root_cause_claim: { r.quick_name(b',', b"\"root_cause_claim\":")?; shape::quick_choice(r, &IncidentObservationsRootCauseClaim::CHOICE).map(IncidentObservationsRootCauseClaim::from_index)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5] = value.fields::<6>(&Self::INFO)?;
         Ok(Self {
@@ -103,17 +127,17 @@ impl<'a> Record<'a> for IncidentObservations<'a> {
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(b"{\"consecutive_skips\":");
         { let it = &self.consecutive_skips; canonical::write_integer(*it, out); }
-        out.extend_from_slice(b",\"contract_content_id\":");
-        { let it = &self.contract_content_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"evidence_content_id\":");
-        { let it = &self.evidence_content_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"observations\":");
+        out.extend_from_slice(b",\"contract_content_id\":\"");
+        out.extend_from_slice(self.contract_content_id.as_bytes());
+        out.extend_from_slice(b"\",\"evidence_content_id\":\"");
+        out.extend_from_slice(self.evidence_content_id.as_bytes());
+        out.extend_from_slice(b"\",\"observations\":");
         { let it = &self.observations; out.push(b'['); for (i, it) in it.iter().enumerate() { if i > 0 { out.push(b','); } it.write(out)?; } out.push(b']'); }
         out.extend_from_slice(b",\"policy_digest\":");
         match &self.policy_digest { None => out.extend_from_slice(b"null"), Some(it) => { out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); } }
         out.extend_from_slice(b",\"root_cause_claim\":");
         { let it = &self.root_cause_claim; out.extend_from_slice(it.canonical()); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -80,6 +80,32 @@ impl<'a> Record<'a> for IncidentReport<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                action: { r.quick_name(b'{', b"\"action\":")?; shape::quick_choice(r, &IncidentReportAction::CHOICE).map(IncidentReportAction::from_index)? },
+                contract_content_id: { r.quick_name(b',', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
+                decision: { r.quick_name(b',', b"\"decision\":")?; shape::quick_choice(r, &IncidentReportDecision::CHOICE).map(IncidentReportDecision::from_index)? },
+                earliest_nonfinite_stage: { r.quick_name(b',', b"\"earliest_nonfinite_stage\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index))? },
+                evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
+                evidence_id: { r.quick_name(b',', b"\"evidence_id\":")?; shapes::TEXT_2.quick(r)? },
+                root_cause_claim: { r.quick_name(b',', b"\"root_cause_claim\":")?; shape::quick_choice(r, &IncidentReportRootCauseClaim::CHOICE).map(IncidentReportRootCauseClaim::from_index)? },
+            }
+        } else {
+            Self {
+                contract_content_id: { r.quick_name(b'{', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
+                evidence_id: { r.quick_name(b',', b"\"evidence_id\":")?; shapes::TEXT_2.quick(r)? },
+                evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
+                decision: { r.quick_name(b',', b"\"decision\":")?; shape::quick_choice(r, &IncidentReportDecision::CHOICE).map(IncidentReportDecision::from_index)? },
+                earliest_nonfinite_stage: { r.quick_name(b',', b"\"earliest_nonfinite_stage\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index))? },
+                action: { r.quick_name(b',', b"\"action\":")?; shape::quick_choice(r, &IncidentReportAction::CHOICE).map(IncidentReportAction::from_index)? },
+                root_cause_claim: { r.quick_name(b',', b"\"root_cause_claim\":")?; shape::quick_choice(r, &IncidentReportRootCauseClaim::CHOICE).map(IncidentReportRootCauseClaim::from_index)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6] = value.fields::<7>(&Self::INFO)?;
         Ok(Self {
@@ -115,19 +141,19 @@ impl<'a> Record<'a> for IncidentReport<'a> {
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(b"{\"action\":");
         { let it = &self.action; out.extend_from_slice(it.canonical()); }
-        out.extend_from_slice(b",\"contract_content_id\":");
-        { let it = &self.contract_content_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"decision\":");
+        out.extend_from_slice(b",\"contract_content_id\":\"");
+        out.extend_from_slice(self.contract_content_id.as_bytes());
+        out.extend_from_slice(b"\",\"decision\":");
         { let it = &self.decision; out.extend_from_slice(it.canonical()); }
         out.extend_from_slice(b",\"earliest_nonfinite_stage\":");
         match &self.earliest_nonfinite_stage { None => out.extend_from_slice(b"null"), Some(it) => { out.extend_from_slice(it.canonical()); } }
-        out.extend_from_slice(b",\"evidence_content_id\":");
-        { let it = &self.evidence_content_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"evidence_id\":");
-        { let it = &self.evidence_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"root_cause_claim\":");
+        out.extend_from_slice(b",\"evidence_content_id\":\"");
+        out.extend_from_slice(self.evidence_content_id.as_bytes());
+        out.extend_from_slice(b"\",\"evidence_id\":\"");
+        out.extend_from_slice(self.evidence_id.as_bytes());
+        out.extend_from_slice(b"\",\"root_cause_claim\":");
         { let it = &self.root_cause_claim; out.extend_from_slice(it.canonical()); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -98,6 +98,38 @@ impl<'a> Record<'a> for LogicalPlacement<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                direction_axis: { r.quick_name(b'{', b"\"direction_axis\":")?; shapes::INTEGER_11.quick(r)? },
+                dtype: { r.quick_name(b',', b"\"dtype\":")?; shape::quick_choice(r, &LogicalPlacementDtype::CHOICE).map(LogicalPlacementDtype::from_index)? },
+                global_shape: { r.quick_name(b',', b"\"global_shape\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::INTEGER_9.quick(r))? },
+                kind: { r.quick_name(b',', b"\"kind\":")?; shape::quick_choice(r, &PlacementKind::CHOICE).map(PlacementKind::from_index)? },
+                logical_name: { r.quick_name(b',', b"\"logical_name\":")?; shapes::TEXT_5.quick(r)? },
+                rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+                shard_dim: { r.quick_name(b',', b"\"shard_dim\":")?; shape::quick_optional(r, |r| shapes::INTEGER_11.quick(r))? },
+                shard_end: { r.quick_name(b',', b"\"shard_end\":")?; shapes::INTEGER_7.quick(r)? },
+                shard_start: { r.quick_name(b',', b"\"shard_start\":")?; shapes::INTEGER_7.quick(r)? },
+                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+            }
+        } else {
+            Self {
+                logical_name: { r.quick_name(b'{', b"\"logical_name\":")?; shapes::TEXT_5.quick(r)? },
+                global_shape: { r.quick_name(b',', b"\"global_shape\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::INTEGER_9.quick(r))? },
+                dtype: { r.quick_name(b',', b"\"dtype\":")?; shape::quick_choice(r, &LogicalPlacementDtype::CHOICE).map(LogicalPlacementDtype::from_index)? },
+                kind: { r.quick_name(b',', b"\"kind\":")?; shape::quick_choice(r, &PlacementKind::CHOICE).map(PlacementKind::from_index)? },
+                rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+                direction_axis: { r.quick_name(b',', b"\"direction_axis\":")?; shapes::INTEGER_11.quick(r)? },
+                shard_dim: { r.quick_name(b',', b"\"shard_dim\":")?; shape::quick_optional(r, |r| shapes::INTEGER_11.quick(r))? },
+                shard_start: { r.quick_name(b',', b"\"shard_start\":")?; shapes::INTEGER_7.quick(r)? },
+                shard_end: { r.quick_name(b',', b"\"shard_end\":")?; shapes::INTEGER_7.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9] = value.fields::<10>(&Self::INFO)?;
         Ok(Self {
@@ -163,9 +195,9 @@ impl<'a> Record<'a> for LogicalPlacement<'a> {
         { let it = &self.global_shape; out.push(b'['); for (i, it) in it.iter().enumerate() { if i > 0 { out.push(b','); } canonical::write_integer(*it, out); } out.push(b']'); }
         out.extend_from_slice(b",\"kind\":");
         { let it = &self.kind; out.extend_from_slice(it.canonical()); }
-        out.extend_from_slice(b",\"logical_name\":");
-        { let it = &self.logical_name; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"rank\":");
+        out.extend_from_slice(b",\"logical_name\":\"");
+        out.extend_from_slice(self.logical_name.as_bytes());
+        out.extend_from_slice(b"\",\"rank\":");
         { let it = &self.rank; canonical::write_integer(*it, out); }
         out.extend_from_slice(b",\"shard_dim\":");
         match &self.shard_dim { None => out.extend_from_slice(b"null"), Some(it) => { canonical::write_integer(*it, out); } }
@@ -175,7 +207,7 @@ impl<'a> Record<'a> for LogicalPlacement<'a> {
         { let it = &self.shard_start; canonical::write_integer(*it, out); }
         out.extend_from_slice(b",\"world_size\":");
         { let it = &self.world_size; canonical::write_integer(*it, out); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

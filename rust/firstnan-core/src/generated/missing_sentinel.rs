@@ -62,6 +62,26 @@ impl<'a> Record<'a> for MissingSentinel<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                path: { r.quick_name(b'{', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
+                reason: { r.quick_name(b',', b"\"reason\":")?; shapes::TEXT_4.quick(r)? },
+                stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index)? },
+                value: { r.quick_name(b',', b"\"value\":")?; shapes::INTEGER_12.quick(r)? },
+            }
+        } else {
+            Self {
+                stage: { r.quick_name(b'{', b"\"stage\":")?; shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index)? },
+                path: { r.quick_name(b',', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
+                value: { r.quick_name(b',', b"\"value\":")?; shapes::INTEGER_12.quick(r)? },
+                reason: { r.quick_name(b',', b"\"reason\":")?; shapes::TEXT_4.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3] = value.fields::<4>(&Self::INFO)?;
         Ok(Self {
@@ -92,7 +112,7 @@ impl<'a> Record<'a> for MissingSentinel<'a> {
         { let it = &self.stage; out.extend_from_slice(it.canonical()); }
         out.extend_from_slice(b",\"value\":");
         { let it = &self.value; canonical::write_integer(*it, out); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -84,7 +84,7 @@ mod prelude {
 }
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Builder, Choice, FieldType, Record, RecordInfo, Value, Visitor};
+use crate::record::{Builder, Choice, FieldType, Record, RecordInfo, Taker, Value, take_quickly};
 
 /// Every closed record; the index is what the classes of other languages are registered under.
 pub static RECORDS: [&RecordInfo; 27] = [
@@ -298,55 +298,56 @@ impl<'a> AnyRecord<'a> {
         }
     }
 
-    /// Appends the canonical bytes of a record whose shape is known to hold, as that of a decoded one.
-    pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
-        match self {
-            Self::Checkpoint(it) => it.write(out),
-            Self::Envelope(it) => it.write(out),
-            Self::ExpectedNonfinite(it) => it.write(out),
-            Self::IncidentObservation(it) => it.write(out),
-            Self::IncidentObservations(it) => it.write(out),
-            Self::IncidentReport(it) => it.write(out),
-            Self::LogicalPlacement(it) => it.write(out),
-            Self::MissingSentinel(it) => it.write(out),
-            Self::NonfinitePolicy(it) => it.write(out),
-            Self::RankInventory(it) => it.write(out),
-            Self::RoleOfLeaves(it) => it.write(out),
-            Self::RunIdentity(it) => it.write(out),
-            Self::RunRecord(it) => it.write(out),
-            Self::StageMessage(it) => it.write(out),
-            Self::StageTelemetry(it) => it.write(out),
-            Self::TopologyPlan(it) => it.write(out),
-            Self::TrainingIncidentContract(it) => it.write(out),
-            Self::TrainingRunEvidence(it) => it.write(out),
-            Self::WorkerConfiguration(it) => it.write(out),
-            Self::WorkerEvent(it) => it.write(out),
+    /// Hands over a record in the usual spelling, or None where [`Self::decode`] has to look; `kind` is an index of [`KINDS`].
+    pub fn take_quickly<T: Taker>(kind: usize, data: &'a [u8], taker: T) -> Option<T::Out> {
+        match kind {
+            0 => take_quickly::<Checkpoint, T>(data, taker),
+            1 => take_quickly::<Envelope, T>(data, taker),
+            2 => take_quickly::<ExpectedNonfinite, T>(data, taker),
+            3 => take_quickly::<IncidentObservation, T>(data, taker),
+            4 => take_quickly::<IncidentObservations, T>(data, taker),
+            5 => take_quickly::<IncidentReport, T>(data, taker),
+            6 => take_quickly::<LogicalPlacement, T>(data, taker),
+            7 => take_quickly::<MissingSentinel, T>(data, taker),
+            8 => take_quickly::<NonfinitePolicy, T>(data, taker),
+            9 => take_quickly::<RankInventory, T>(data, taker),
+            10 => take_quickly::<RoleOfLeaves, T>(data, taker),
+            11 => take_quickly::<RunIdentity, T>(data, taker),
+            12 => take_quickly::<RunRecord, T>(data, taker),
+            13 => take_quickly::<StageMessage, T>(data, taker),
+            14 => take_quickly::<StageTelemetry, T>(data, taker),
+            15 => take_quickly::<TopologyPlan, T>(data, taker),
+            16 => take_quickly::<TrainingIncidentContract, T>(data, taker),
+            17 => take_quickly::<TrainingRunEvidence, T>(data, taker),
+            18 => take_quickly::<WorkerConfiguration, T>(data, taker),
+            19 => take_quickly::<WorkerEvent, T>(data, taker),
+            _ => None,
         }
     }
 
-    /// Shows every value to a visitor, in the order of the schema.
-    pub fn visit<V: Visitor>(&self, v: &mut V) {
+    /// Hands over the record.
+    pub fn take<T: Taker>(&self, taker: T) -> T::Out {
         match self {
-            Self::Checkpoint(it) => it.visit(v),
-            Self::Envelope(it) => it.visit(v),
-            Self::ExpectedNonfinite(it) => it.visit(v),
-            Self::IncidentObservation(it) => it.visit(v),
-            Self::IncidentObservations(it) => it.visit(v),
-            Self::IncidentReport(it) => it.visit(v),
-            Self::LogicalPlacement(it) => it.visit(v),
-            Self::MissingSentinel(it) => it.visit(v),
-            Self::NonfinitePolicy(it) => it.visit(v),
-            Self::RankInventory(it) => it.visit(v),
-            Self::RoleOfLeaves(it) => it.visit(v),
-            Self::RunIdentity(it) => it.visit(v),
-            Self::RunRecord(it) => it.visit(v),
-            Self::StageMessage(it) => it.visit(v),
-            Self::StageTelemetry(it) => it.visit(v),
-            Self::TopologyPlan(it) => it.visit(v),
-            Self::TrainingIncidentContract(it) => it.visit(v),
-            Self::TrainingRunEvidence(it) => it.visit(v),
-            Self::WorkerConfiguration(it) => it.visit(v),
-            Self::WorkerEvent(it) => it.visit(v),
+            Self::Checkpoint(it) => taker.take(it),
+            Self::Envelope(it) => taker.take(it),
+            Self::ExpectedNonfinite(it) => taker.take(it),
+            Self::IncidentObservation(it) => taker.take(it),
+            Self::IncidentObservations(it) => taker.take(it),
+            Self::IncidentReport(it) => taker.take(it),
+            Self::LogicalPlacement(it) => taker.take(it),
+            Self::MissingSentinel(it) => taker.take(it),
+            Self::NonfinitePolicy(it) => taker.take(it),
+            Self::RankInventory(it) => taker.take(it),
+            Self::RoleOfLeaves(it) => taker.take(it),
+            Self::RunIdentity(it) => taker.take(it),
+            Self::RunRecord(it) => taker.take(it),
+            Self::StageMessage(it) => taker.take(it),
+            Self::StageTelemetry(it) => taker.take(it),
+            Self::TopologyPlan(it) => taker.take(it),
+            Self::TrainingIncidentContract(it) => taker.take(it),
+            Self::TrainingRunEvidence(it) => taker.take(it),
+            Self::WorkerConfiguration(it) => taker.take(it),
+            Self::WorkerEvent(it) => taker.take(it),
         }
     }
 

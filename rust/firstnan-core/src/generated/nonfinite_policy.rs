@@ -74,6 +74,30 @@ impl<'a> Record<'a> for NonfinitePolicy<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                expected: { r.quick_name(b'{', b"\"expected\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| ExpectedNonfinite::read_quickly::<SORTED>(r))? },
+                maximum_consecutive_skips: { r.quick_name(b',', b"\"maximum_consecutive_skips\":")?; shapes::INTEGER_13.quick(r)? },
+                missing: { r.quick_name(b',', b"\"missing\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| MissingSentinel::read_quickly::<SORTED>(r))? },
+                policy_version: { r.quick_name(b',', b"\"policy_version\":")?; shapes::TEXT_2.quick(r)? },
+                roles: { r.quick_name(b',', b"\"roles\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| RoleOfLeaves::read_quickly::<SORTED>(r))? },
+                skip_may_change: { r.quick_name(b',', b"\"skip_may_change\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| shapes::TEXT_3.quick(r))? },
+            }
+        } else {
+            Self {
+                policy_version: { r.quick_name(b'{', b"\"policy_version\":")?; shapes::TEXT_2.quick(r)? },
+                expected: { r.quick_name(b',', b"\"expected\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| ExpectedNonfinite::read_quickly::<SORTED>(r))? },
+                missing: { r.quick_name(b',', b"\"missing\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| MissingSentinel::read_quickly::<SORTED>(r))? },
+                roles: { r.quick_name(b',', b"\"roles\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| RoleOfLeaves::read_quickly::<SORTED>(r))? },
+                maximum_consecutive_skips: { r.quick_name(b',', b"\"maximum_consecutive_skips\":")?; shapes::INTEGER_13.quick(r)? },
+                skip_may_change: { r.quick_name(b',', b"\"skip_may_change\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| shapes::TEXT_3.quick(r))? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5] = value.fields::<6>(&Self::INFO)?;
         Ok(Self {
@@ -110,13 +134,13 @@ impl<'a> Record<'a> for NonfinitePolicy<'a> {
         { let it = &self.maximum_consecutive_skips; canonical::write_integer(*it, out); }
         out.extend_from_slice(b",\"missing\":");
         { let it = &self.missing; out.push(b'['); for (i, it) in it.iter().enumerate() { if i > 0 { out.push(b','); } it.write(out)?; } out.push(b']'); }
-        out.extend_from_slice(b",\"policy_version\":");
-        { let it = &self.policy_version; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"roles\":");
+        out.extend_from_slice(b",\"policy_version\":\"");
+        out.extend_from_slice(self.policy_version.as_bytes());
+        out.extend_from_slice(b"\",\"roles\":");
         { let it = &self.roles; out.push(b'['); for (i, it) in it.iter().enumerate() { if i > 0 { out.push(b','); } it.write(out)?; } out.push(b']'); }
         out.extend_from_slice(b",\"skip_may_change\":");
         { let it = &self.skip_may_change; out.push(b'['); for (i, it) in it.iter().enumerate() { if i > 0 { out.push(b','); } canonical::write_string(Profile::Record, it, out)?; } out.push(b']'); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

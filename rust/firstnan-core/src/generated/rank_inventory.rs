@@ -98,6 +98,38 @@ impl<'a> Record<'a> for RankInventory<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                device_digest: { r.quick_name(b'{', b"\"device_digest\":")?; shapes::TEXT_0.quick(r)? },
+                device_kind: { r.quick_name(b',', b"\"device_kind\":")?; shape::quick_choice(r, &RankInventoryDeviceKind::CHOICE).map(RankInventoryDeviceKind::from_index)? },
+                free_memory_bytes: { r.quick_name(b',', b"\"free_memory_bytes\":")?; shapes::INTEGER_7.quick(r)? },
+                host_digest: { r.quick_name(b',', b"\"host_digest\":")?; shapes::TEXT_0.quick(r)? },
+                local_rank: { r.quick_name(b',', b"\"local_rank\":")?; shapes::INTEGER_3.quick(r)? },
+                rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+                software_digest: { r.quick_name(b',', b"\"software_digest\":")?; shapes::TEXT_0.quick(r)? },
+                storage_digest: { r.quick_name(b',', b"\"storage_digest\":")?; shapes::TEXT_0.quick(r)? },
+                total_memory_bytes: { r.quick_name(b',', b"\"total_memory_bytes\":")?; shapes::INTEGER_9.quick(r)? },
+                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+            }
+        } else {
+            Self {
+                rank: { r.quick_name(b'{', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+                local_rank: { r.quick_name(b',', b"\"local_rank\":")?; shapes::INTEGER_3.quick(r)? },
+                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+                host_digest: { r.quick_name(b',', b"\"host_digest\":")?; shapes::TEXT_0.quick(r)? },
+                device_digest: { r.quick_name(b',', b"\"device_digest\":")?; shapes::TEXT_0.quick(r)? },
+                device_kind: { r.quick_name(b',', b"\"device_kind\":")?; shape::quick_choice(r, &RankInventoryDeviceKind::CHOICE).map(RankInventoryDeviceKind::from_index)? },
+                total_memory_bytes: { r.quick_name(b',', b"\"total_memory_bytes\":")?; shapes::INTEGER_9.quick(r)? },
+                free_memory_bytes: { r.quick_name(b',', b"\"free_memory_bytes\":")?; shapes::INTEGER_7.quick(r)? },
+                software_digest: { r.quick_name(b',', b"\"software_digest\":")?; shapes::TEXT_0.quick(r)? },
+                storage_digest: { r.quick_name(b',', b"\"storage_digest\":")?; shapes::TEXT_0.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9] = value.fields::<10>(&Self::INFO)?;
         Ok(Self {
@@ -144,27 +176,27 @@ impl<'a> Record<'a> for RankInventory<'a> {
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(b"{\"device_digest\":");
-        { let it = &self.device_digest; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"device_kind\":");
+        out.extend_from_slice(b"{\"device_digest\":\"");
+        out.extend_from_slice(self.device_digest.as_bytes());
+        out.extend_from_slice(b"\",\"device_kind\":");
         { let it = &self.device_kind; out.extend_from_slice(it.canonical()); }
         out.extend_from_slice(b",\"free_memory_bytes\":");
         { let it = &self.free_memory_bytes; canonical::write_integer(*it, out); }
-        out.extend_from_slice(b",\"host_digest\":");
-        { let it = &self.host_digest; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"local_rank\":");
+        out.extend_from_slice(b",\"host_digest\":\"");
+        out.extend_from_slice(self.host_digest.as_bytes());
+        out.extend_from_slice(b"\",\"local_rank\":");
         { let it = &self.local_rank; canonical::write_integer(*it, out); }
         out.extend_from_slice(b",\"rank\":");
         { let it = &self.rank; canonical::write_integer(*it, out); }
-        out.extend_from_slice(b",\"software_digest\":");
-        { let it = &self.software_digest; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"storage_digest\":");
-        { let it = &self.storage_digest; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"total_memory_bytes\":");
+        out.extend_from_slice(b",\"software_digest\":\"");
+        out.extend_from_slice(self.software_digest.as_bytes());
+        out.extend_from_slice(b"\",\"storage_digest\":\"");
+        out.extend_from_slice(self.storage_digest.as_bytes());
+        out.extend_from_slice(b"\",\"total_memory_bytes\":");
         { let it = &self.total_memory_bytes; canonical::write_integer(*it, out); }
         out.extend_from_slice(b",\"world_size\":");
         { let it = &self.world_size; canonical::write_integer(*it, out); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -50,6 +50,22 @@ impl<'a> Record<'a> for RoleOfLeaves<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                path: { r.quick_name(b'{', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
+                role: { r.quick_name(b',', b"\"role\":")?; shape::quick_choice(r, &LeafRole::CHOICE).map(LeafRole::from_index)? },
+            }
+        } else {
+            Self {
+                role: { r.quick_name(b'{', b"\"role\":")?; shape::quick_choice(r, &LeafRole::CHOICE).map(LeafRole::from_index)? },
+                path: { r.quick_name(b',', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1] = value.fields::<2>(&Self::INFO)?;
         Ok(Self {
@@ -72,7 +88,7 @@ impl<'a> Record<'a> for RoleOfLeaves<'a> {
         { let it = &self.path; canonical::write_string(Profile::Record, it, out)?; }
         out.extend_from_slice(b",\"role\":");
         { let it = &self.role; out.extend_from_slice(it.canonical()); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -80,6 +80,32 @@ impl<'a> Record<'a> for RunIdentity<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                commit_sha: { r.quick_name(b'{', b"\"commit_sha\":")?; shapes::TEXT_7.quick(r)? },
+                config_digest: { r.quick_name(b',', b"\"config_digest\":")?; shapes::TEXT_0.quick(r)? },
+                model_digest: { r.quick_name(b',', b"\"model_digest\":")?; shapes::TEXT_0.quick(r)? },
+                run_id: { r.quick_name(b',', b"\"run_id\":")?; shapes::TEXT_6.quick(r)? },
+                source_digest: { r.quick_name(b',', b"\"source_digest\":")?; shapes::TEXT_0.quick(r)? },
+                tokenizer_digest: { r.quick_name(b',', b"\"tokenizer_digest\":")?; shapes::TEXT_0.quick(r)? },
+                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+            }
+        } else {
+            Self {
+                run_id: { r.quick_name(b'{', b"\"run_id\":")?; shapes::TEXT_6.quick(r)? },
+                config_digest: { r.quick_name(b',', b"\"config_digest\":")?; shapes::TEXT_0.quick(r)? },
+                source_digest: { r.quick_name(b',', b"\"source_digest\":")?; shapes::TEXT_0.quick(r)? },
+                model_digest: { r.quick_name(b',', b"\"model_digest\":")?; shapes::TEXT_0.quick(r)? },
+                tokenizer_digest: { r.quick_name(b',', b"\"tokenizer_digest\":")?; shapes::TEXT_0.quick(r)? },
+                commit_sha: { r.quick_name(b',', b"\"commit_sha\":")?; shapes::TEXT_7.quick(r)? },
+                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6] = value.fields::<7>(&Self::INFO)?;
         Ok(Self {
@@ -109,21 +135,21 @@ impl<'a> Record<'a> for RunIdentity<'a> {
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(b"{\"commit_sha\":");
-        { let it = &self.commit_sha; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"config_digest\":");
-        { let it = &self.config_digest; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"model_digest\":");
-        { let it = &self.model_digest; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"run_id\":");
-        { let it = &self.run_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"source_digest\":");
-        { let it = &self.source_digest; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"tokenizer_digest\":");
-        { let it = &self.tokenizer_digest; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"world_size\":");
+        out.extend_from_slice(b"{\"commit_sha\":\"");
+        out.extend_from_slice(self.commit_sha.as_bytes());
+        out.extend_from_slice(b"\",\"config_digest\":\"");
+        out.extend_from_slice(self.config_digest.as_bytes());
+        out.extend_from_slice(b"\",\"model_digest\":\"");
+        out.extend_from_slice(self.model_digest.as_bytes());
+        out.extend_from_slice(b"\",\"run_id\":\"");
+        out.extend_from_slice(self.run_id.as_bytes());
+        out.extend_from_slice(b"\",\"source_digest\":\"");
+        out.extend_from_slice(self.source_digest.as_bytes());
+        out.extend_from_slice(b"\",\"tokenizer_digest\":\"");
+        out.extend_from_slice(self.tokenizer_digest.as_bytes());
+        out.extend_from_slice(b"\",\"world_size\":");
         { let it = &self.world_size; canonical::write_integer(*it, out); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -8,6 +8,7 @@ pub(crate) static TEXT_0: TextShape = TextShape {
     max: 64,
     start: "",
     first: None,
+    plain: true,
     allowed: Some(&SET_0),
     pattern: "only [0-9a-f]",
 };
@@ -16,6 +17,7 @@ pub(crate) static TEXT_1: TextShape = TextShape {
     max: 128,
     start: "",
     first: Some(&SET_1),
+    plain: true,
     allowed: Some(&SET_2),
     pattern: "^[a-z], only [a-z0-9-]",
 };
@@ -24,6 +26,7 @@ pub(crate) static TEXT_2: TextShape = TextShape {
     max: 128,
     start: "",
     first: Some(&SET_3),
+    plain: true,
     allowed: Some(&SET_4),
     pattern: "^[A-Za-z0-9], only [A-Za-z0-9._:/@-]",
 };
@@ -32,6 +35,7 @@ pub(crate) static TEXT_3: TextShape = TextShape {
     max: 1024,
     start: "",
     first: None,
+    plain: false,
     allowed: None,
     pattern: "",
 };
@@ -40,6 +44,7 @@ pub(crate) static TEXT_4: TextShape = TextShape {
     max: 256,
     start: "",
     first: None,
+    plain: false,
     allowed: None,
     pattern: "",
 };
@@ -48,6 +53,7 @@ pub(crate) static TEXT_5: TextShape = TextShape {
     max: 256,
     start: "",
     first: None,
+    plain: true,
     allowed: Some(&SET_5),
     pattern: "only [A-Za-z0-9_.-]",
 };
@@ -56,6 +62,7 @@ pub(crate) static TEXT_6: TextShape = TextShape {
     max: 32,
     start: "",
     first: None,
+    plain: true,
     allowed: Some(&SET_0),
     pattern: "only [0-9a-f]",
 };
@@ -64,6 +71,7 @@ pub(crate) static TEXT_7: TextShape = TextShape {
     max: 40,
     start: "",
     first: None,
+    plain: true,
     allowed: Some(&SET_0),
     pattern: "only [0-9a-f]",
 };
@@ -72,6 +80,7 @@ pub(crate) static TEXT_8: TextShape = TextShape {
     max: 128,
     start: "",
     first: None,
+    plain: false,
     allowed: None,
     pattern: "",
 };
@@ -80,6 +89,7 @@ pub(crate) static TEXT_9: TextShape = TextShape {
     max: 1000,
     start: "",
     first: None,
+    plain: false,
     allowed: None,
     pattern: "",
 };
@@ -88,6 +98,7 @@ pub(crate) static TEXT_10: TextShape = TextShape {
     max: 16384,
     start: "",
     first: None,
+    plain: false,
     allowed: None,
     pattern: "",
 };
@@ -96,6 +107,7 @@ pub(crate) static TEXT_11: TextShape = TextShape {
     max: 64,
     start: "",
     first: Some(&SET_6),
+    plain: true,
     allowed: Some(&SET_7),
     pattern: "^[A-Z], only [A-Z0-9_]",
 };
@@ -104,6 +116,7 @@ pub(crate) static TEXT_12: TextShape = TextShape {
     max: 128,
     start: "team:",
     first: None,
+    plain: true,
     allowed: Some(&SET_4),
     pattern: "^team:, only [A-Za-z0-9._:/@-]",
 };

@@ -80,6 +80,32 @@ impl<'a> Record<'a> for StageMessage<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                error_code: { r.quick_name(b'{', b"\"error_code\":")?; shape::quick_optional(r, |r| shapes::TEXT_11.quick(r))? },
+                identity_digest: { r.quick_name(b',', b"\"identity_digest\":")?; shapes::TEXT_0.quick(r)? },
+                rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+                run_id: { r.quick_name(b',', b"\"run_id\":")?; shapes::TEXT_6.quick(r)? },
+                sequence: { r.quick_name(b',', b"\"sequence\":")?; shapes::INTEGER_7.quick(r)? },
+                stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_choice(r, &RuntimeStage::CHOICE).map(RuntimeStage::from_index)? },
+                vote: { r.quick_name(b',', b"\"vote\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &Vote::CHOICE).map(Vote::from_index))? },
+            }
+        } else {
+            Self {
+                run_id: { r.quick_name(b'{', b"\"run_id\":")?; shapes::TEXT_6.quick(r)? },
+                identity_digest: { r.quick_name(b',', b"\"identity_digest\":")?; shapes::TEXT_0.quick(r)? },
+                rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+                sequence: { r.quick_name(b',', b"\"sequence\":")?; shapes::INTEGER_7.quick(r)? },
+                stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_choice(r, &RuntimeStage::CHOICE).map(RuntimeStage::from_index)? },
+                vote: { r.quick_name(b',', b"\"vote\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &Vote::CHOICE).map(Vote::from_index))? },
+                error_code: { r.quick_name(b',', b"\"error_code\":")?; shape::quick_optional(r, |r| shapes::TEXT_11.quick(r))? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6] = value.fields::<7>(&Self::INFO)?;
         Ok(Self {
@@ -113,19 +139,19 @@ impl<'a> Record<'a> for StageMessage<'a> {
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(b"{\"error_code\":");
         match &self.error_code { None => out.extend_from_slice(b"null"), Some(it) => { out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); } }
-        out.extend_from_slice(b",\"identity_digest\":");
-        { let it = &self.identity_digest; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"rank\":");
+        out.extend_from_slice(b",\"identity_digest\":\"");
+        out.extend_from_slice(self.identity_digest.as_bytes());
+        out.extend_from_slice(b"\",\"rank\":");
         { let it = &self.rank; canonical::write_integer(*it, out); }
-        out.extend_from_slice(b",\"run_id\":");
-        { let it = &self.run_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"sequence\":");
+        out.extend_from_slice(b",\"run_id\":\"");
+        out.extend_from_slice(self.run_id.as_bytes());
+        out.extend_from_slice(b"\",\"sequence\":");
         { let it = &self.sequence; canonical::write_integer(*it, out); }
         out.extend_from_slice(b",\"stage\":");
         { let it = &self.stage; out.extend_from_slice(it.canonical()); }
         out.extend_from_slice(b",\"vote\":");
         match &self.vote { None => out.extend_from_slice(b"null"), Some(it) => { out.extend_from_slice(it.canonical()); } }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

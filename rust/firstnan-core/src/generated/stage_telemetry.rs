@@ -164,6 +164,60 @@ impl<'a> Record<'a> for StageTelemetry<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                batch_id: { r.quick_name(b'{', b"\"batch_id\":")?; shapes::TEXT_2.quick(r)? },
+                checked_elements: { r.quick_name(b',', b"\"checked_elements\":")?; shapes::INTEGER_20.quick(r)? },
+                dataset_version: { r.quick_name(b',', b"\"dataset_version\":")?; shapes::TEXT_2.quick(r)? },
+                evidence_source_id: { r.quick_name(b',', b"\"evidence_source_id\":")?; shapes::TEXT_2.quick(r)? },
+                finite_elements: { r.quick_name(b',', b"\"finite_elements\":")?; shapes::INTEGER_20.quick(r)? },
+                loss_scale: { r.quick_name(b',', b"\"loss_scale\":")?; shapes::REAL_8.read(r).ok()? },
+                loss_scale_version: { r.quick_name(b',', b"\"loss_scale_version\":")?; shapes::TEXT_2.quick(r)? },
+                maximum_absolute_finite: { r.quick_name(b',', b"\"maximum_absolute_finite\":")?; shapes::REAL_7.read(r).ok()? },
+                model_version: { r.quick_name(b',', b"\"model_version\":")?; shapes::TEXT_2.quick(r)? },
+                nonfinite_elements: { r.quick_name(b',', b"\"nonfinite_elements\":")?; shapes::INTEGER_20.quick(r)? },
+                objective_version: { r.quick_name(b',', b"\"objective_version\":")?; shapes::TEXT_2.quick(r)? },
+                optimizer_version: { r.quick_name(b',', b"\"optimizer_version\":")?; shapes::TEXT_2.quick(r)? },
+                owner: { r.quick_name(b',', b"\"owner\":")?; shapes::TEXT_12.quick(r)? },
+                precision: { r.quick_name(b',', b"\"precision\":")?; shapes::TEXT_2.quick(r)? },
+                run_id: { r.quick_name(b',', b"\"run_id\":")?; shapes::TEXT_2.quick(r)? },
+                stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index)? },
+                stage_order: { r.quick_name(b',', b"\"stage_order\":")?; shapes::INTEGER_19.quick(r)? },
+                state: { r.quick_name(b',', b"\"state\":")?; shape::quick_choice(r, &StageTelemetryState::CHOICE).map(StageTelemetryState::from_index)? },
+                step_id: { r.quick_name(b',', b"\"step_id\":")?; shapes::INTEGER_8.quick(r)? },
+                telemetry_id: { r.quick_name(b',', b"\"telemetry_id\":")?; shapes::TEXT_2.quick(r)? },
+                tensor_set_id: { r.quick_name(b',', b"\"tensor_set_id\":")?; shapes::TEXT_2.quick(r)? },
+            }
+        } else {
+            Self {
+                telemetry_id: { r.quick_name(b'{', b"\"telemetry_id\":")?; shapes::TEXT_2.quick(r)? },
+                tensor_set_id: { r.quick_name(b',', b"\"tensor_set_id\":")?; shapes::TEXT_2.quick(r)? },
+                stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index)? },
+                stage_order: { r.quick_name(b',', b"\"stage_order\":")?; shapes::INTEGER_19.quick(r)? },
+                state: { r.quick_name(b',', b"\"state\":")?; shape::quick_choice(r, &StageTelemetryState::CHOICE).map(StageTelemetryState::from_index)? },
+                checked_elements: { r.quick_name(b',', b"\"checked_elements\":")?; shapes::INTEGER_20.quick(r)? },
+                finite_elements: { r.quick_name(b',', b"\"finite_elements\":")?; shapes::INTEGER_20.quick(r)? },
+                nonfinite_elements: { r.quick_name(b',', b"\"nonfinite_elements\":")?; shapes::INTEGER_20.quick(r)? },
+                maximum_absolute_finite: { r.quick_name(b',', b"\"maximum_absolute_finite\":")?; shapes::REAL_7.read(r).ok()? },
+                run_id: { r.quick_name(b',', b"\"run_id\":")?; shapes::TEXT_2.quick(r)? },
+                step_id: { r.quick_name(b',', b"\"step_id\":")?; shapes::INTEGER_8.quick(r)? },
+                model_version: { r.quick_name(b',', b"\"model_version\":")?; shapes::TEXT_2.quick(r)? },
+                dataset_version: { r.quick_name(b',', b"\"dataset_version\":")?; shapes::TEXT_2.quick(r)? },
+                batch_id: { r.quick_name(b',', b"\"batch_id\":")?; shapes::TEXT_2.quick(r)? },
+                objective_version: { r.quick_name(b',', b"\"objective_version\":")?; shapes::TEXT_2.quick(r)? },
+                optimizer_version: { r.quick_name(b',', b"\"optimizer_version\":")?; shapes::TEXT_2.quick(r)? },
+                precision: { r.quick_name(b',', b"\"precision\":")?; shapes::TEXT_2.quick(r)? },
+                loss_scale_version: { r.quick_name(b',', b"\"loss_scale_version\":")?; shapes::TEXT_2.quick(r)? },
+                loss_scale: { r.quick_name(b',', b"\"loss_scale\":")?; shapes::REAL_8.read(r).ok()? },
+                evidence_source_id: { r.quick_name(b',', b"\"evidence_source_id\":")?; shapes::TEXT_2.quick(r)? },
+                owner: { r.quick_name(b',', b"\"owner\":")?; shapes::TEXT_12.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20] = value.fields::<21>(&Self::INFO)?;
         Ok(Self {
@@ -231,37 +285,37 @@ impl<'a> Record<'a> for StageTelemetry<'a> {
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(b"{\"batch_id\":");
-        { let it = &self.batch_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"checked_elements\":");
+        out.extend_from_slice(b"{\"batch_id\":\"");
+        out.extend_from_slice(self.batch_id.as_bytes());
+        out.extend_from_slice(b"\",\"checked_elements\":");
         { let it = &self.checked_elements; canonical::write_integer(*it, out); }
-        out.extend_from_slice(b",\"dataset_version\":");
-        { let it = &self.dataset_version; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"evidence_source_id\":");
-        { let it = &self.evidence_source_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"finite_elements\":");
+        out.extend_from_slice(b",\"dataset_version\":\"");
+        out.extend_from_slice(self.dataset_version.as_bytes());
+        out.extend_from_slice(b"\",\"evidence_source_id\":\"");
+        out.extend_from_slice(self.evidence_source_id.as_bytes());
+        out.extend_from_slice(b"\",\"finite_elements\":");
         { let it = &self.finite_elements; canonical::write_integer(*it, out); }
         out.extend_from_slice(b",\"loss_scale\":");
         { let it = &self.loss_scale; canonical::write_real(it, out)?; }
-        out.extend_from_slice(b",\"loss_scale_version\":");
-        { let it = &self.loss_scale_version; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"maximum_absolute_finite\":");
+        out.extend_from_slice(b",\"loss_scale_version\":\"");
+        out.extend_from_slice(self.loss_scale_version.as_bytes());
+        out.extend_from_slice(b"\",\"maximum_absolute_finite\":");
         { let it = &self.maximum_absolute_finite; canonical::write_real(it, out)?; }
-        out.extend_from_slice(b",\"model_version\":");
-        { let it = &self.model_version; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"nonfinite_elements\":");
+        out.extend_from_slice(b",\"model_version\":\"");
+        out.extend_from_slice(self.model_version.as_bytes());
+        out.extend_from_slice(b"\",\"nonfinite_elements\":");
         { let it = &self.nonfinite_elements; canonical::write_integer(*it, out); }
-        out.extend_from_slice(b",\"objective_version\":");
-        { let it = &self.objective_version; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"optimizer_version\":");
-        { let it = &self.optimizer_version; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"owner\":");
-        { let it = &self.owner; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"precision\":");
-        { let it = &self.precision; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"run_id\":");
-        { let it = &self.run_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"stage\":");
+        out.extend_from_slice(b",\"objective_version\":\"");
+        out.extend_from_slice(self.objective_version.as_bytes());
+        out.extend_from_slice(b"\",\"optimizer_version\":\"");
+        out.extend_from_slice(self.optimizer_version.as_bytes());
+        out.extend_from_slice(b"\",\"owner\":\"");
+        out.extend_from_slice(self.owner.as_bytes());
+        out.extend_from_slice(b"\",\"precision\":\"");
+        out.extend_from_slice(self.precision.as_bytes());
+        out.extend_from_slice(b"\",\"run_id\":\"");
+        out.extend_from_slice(self.run_id.as_bytes());
+        out.extend_from_slice(b"\",\"stage\":");
         { let it = &self.stage; out.extend_from_slice(it.canonical()); }
         out.extend_from_slice(b",\"stage_order\":");
         { let it = &self.stage_order; canonical::write_integer(*it, out); }
@@ -269,11 +323,11 @@ impl<'a> Record<'a> for StageTelemetry<'a> {
         { let it = &self.state; out.extend_from_slice(it.canonical()); }
         out.extend_from_slice(b",\"step_id\":");
         { let it = &self.step_id; canonical::write_integer(*it, out); }
-        out.extend_from_slice(b",\"telemetry_id\":");
-        { let it = &self.telemetry_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"tensor_set_id\":");
-        { let it = &self.tensor_set_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.push(b'}');
+        out.extend_from_slice(b",\"telemetry_id\":\"");
+        out.extend_from_slice(self.telemetry_id.as_bytes());
+        out.extend_from_slice(b"\",\"tensor_set_id\":\"");
+        out.extend_from_slice(self.tensor_set_id.as_bytes());
+        out.extend_from_slice(b"\"}");
         Ok(())
     }
 

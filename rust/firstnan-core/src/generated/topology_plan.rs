@@ -62,6 +62,26 @@ impl<'a> Record<'a> for TopologyPlan<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                backend: { r.quick_name(b'{', b"\"backend\":")?; shape::quick_choice(r, &TopologyPlanBackend::CHOICE).map(TopologyPlanBackend::from_index)? },
+                coordinator_rank: { r.quick_name(b',', b"\"coordinator_rank\":")?; shapes::INTEGER_3.quick(r)? },
+                placement_plan_digest: { r.quick_name(b',', b"\"placement_plan_digest\":")?; shapes::TEXT_0.quick(r)? },
+                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+            }
+        } else {
+            Self {
+                world_size: { r.quick_name(b'{', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+                coordinator_rank: { r.quick_name(b',', b"\"coordinator_rank\":")?; shapes::INTEGER_3.quick(r)? },
+                backend: { r.quick_name(b',', b"\"backend\":")?; shape::quick_choice(r, &TopologyPlanBackend::CHOICE).map(TopologyPlanBackend::from_index)? },
+                placement_plan_digest: { r.quick_name(b',', b"\"placement_plan_digest\":")?; shapes::TEXT_0.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3] = value.fields::<4>(&Self::INFO)?;
         Ok(Self {
@@ -92,11 +112,11 @@ impl<'a> Record<'a> for TopologyPlan<'a> {
         { let it = &self.backend; out.extend_from_slice(it.canonical()); }
         out.extend_from_slice(b",\"coordinator_rank\":");
         { let it = &self.coordinator_rank; canonical::write_integer(*it, out); }
-        out.extend_from_slice(b",\"placement_plan_digest\":");
-        { let it = &self.placement_plan_digest; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"world_size\":");
+        out.extend_from_slice(b",\"placement_plan_digest\":\"");
+        out.extend_from_slice(self.placement_plan_digest.as_bytes());
+        out.extend_from_slice(b"\",\"world_size\":");
         { let it = &self.world_size; canonical::write_integer(*it, out); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -164,6 +164,60 @@ impl<'a> Record<'a> for TrainingIncidentContract<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                batch_id: { r.quick_name(b'{', b"\"batch_id\":")?; shapes::TEXT_2.quick(r)? },
+                contract_version: { r.quick_name(b',', b"\"contract_version\":")?; shapes::TEXT_2.quick(r)? },
+                data_owner: { r.quick_name(b',', b"\"data_owner\":")?; shapes::TEXT_12.quick(r)? },
+                dataset_version: { r.quick_name(b',', b"\"dataset_version\":")?; shapes::TEXT_2.quick(r)? },
+                incident_owner: { r.quick_name(b',', b"\"incident_owner\":")?; shapes::TEXT_12.quick(r)? },
+                loss_scale: { r.quick_name(b',', b"\"loss_scale\":")?; shapes::REAL_9.read(r).ok()? },
+                loss_scale_version: { r.quick_name(b',', b"\"loss_scale_version\":")?; shapes::TEXT_2.quick(r)? },
+                maximum_absolute_finite: { r.quick_name(b',', b"\"maximum_absolute_finite\":")?; shapes::REAL_9.read(r).ok()? },
+                maximum_elements_per_stage: { r.quick_name(b',', b"\"maximum_elements_per_stage\":")?; shapes::INTEGER_21.quick(r)? },
+                maximum_total_elements: { r.quick_name(b',', b"\"maximum_total_elements\":")?; shapes::INTEGER_22.quick(r)? },
+                minimum_numeric_resolution: { r.quick_name(b',', b"\"minimum_numeric_resolution\":")?; shapes::REAL_10.read(r).ok()? },
+                model_owner: { r.quick_name(b',', b"\"model_owner\":")?; shapes::TEXT_12.quick(r)? },
+                model_version: { r.quick_name(b',', b"\"model_version\":")?; shapes::TEXT_2.quick(r)? },
+                numeric_convention: { r.quick_name(b',', b"\"numeric_convention\":")?; shape::quick_choice(r, &TrainingIncidentContractNumericConvention::CHOICE).map(TrainingIncidentContractNumericConvention::from_index)? },
+                objective_owner: { r.quick_name(b',', b"\"objective_owner\":")?; shapes::TEXT_12.quick(r)? },
+                objective_version: { r.quick_name(b',', b"\"objective_version\":")?; shapes::TEXT_2.quick(r)? },
+                optimizer_owner: { r.quick_name(b',', b"\"optimizer_owner\":")?; shapes::TEXT_12.quick(r)? },
+                optimizer_version: { r.quick_name(b',', b"\"optimizer_version\":")?; shapes::TEXT_2.quick(r)? },
+                precision: { r.quick_name(b',', b"\"precision\":")?; shapes::TEXT_2.quick(r)? },
+                run_id: { r.quick_name(b',', b"\"run_id\":")?; shapes::TEXT_2.quick(r)? },
+                step_id: { r.quick_name(b',', b"\"step_id\":")?; shapes::INTEGER_8.quick(r)? },
+            }
+        } else {
+            Self {
+                contract_version: { r.quick_name(b'{', b"\"contract_version\":")?; shapes::TEXT_2.quick(r)? },
+                run_id: { r.quick_name(b',', b"\"run_id\":")?; shapes::TEXT_2.quick(r)? },
+                step_id: { r.quick_name(b',', b"\"step_id\":")?; shapes::INTEGER_8.quick(r)? },
+                model_version: { r.quick_name(b',', b"\"model_version\":")?; shapes::TEXT_2.quick(r)? },
+                dataset_version: { r.quick_name(b',', b"\"dataset_version\":")?; shapes::TEXT_2.quick(r)? },
+                batch_id: { r.quick_name(b',', b"\"batch_id\":")?; shapes::TEXT_2.quick(r)? },
+                objective_version: { r.quick_name(b',', b"\"objective_version\":")?; shapes::TEXT_2.quick(r)? },
+                optimizer_version: { r.quick_name(b',', b"\"optimizer_version\":")?; shapes::TEXT_2.quick(r)? },
+                precision: { r.quick_name(b',', b"\"precision\":")?; shapes::TEXT_2.quick(r)? },
+                loss_scale_version: { r.quick_name(b',', b"\"loss_scale_version\":")?; shapes::TEXT_2.quick(r)? },
+                loss_scale: { r.quick_name(b',', b"\"loss_scale\":")?; shapes::REAL_9.read(r).ok()? },
+                minimum_numeric_resolution: { r.quick_name(b',', b"\"minimum_numeric_resolution\":")?; shapes::REAL_10.read(r).ok()? },
+                maximum_absolute_finite: { r.quick_name(b',', b"\"maximum_absolute_finite\":")?; shapes::REAL_9.read(r).ok()? },
+                maximum_elements_per_stage: { r.quick_name(b',', b"\"maximum_elements_per_stage\":")?; shapes::INTEGER_21.quick(r)? },
+                maximum_total_elements: { r.quick_name(b',', b"\"maximum_total_elements\":")?; shapes::INTEGER_22.quick(r)? },
+                numeric_convention: { r.quick_name(b',', b"\"numeric_convention\":")?; shape::quick_choice(r, &TrainingIncidentContractNumericConvention::CHOICE).map(TrainingIncidentContractNumericConvention::from_index)? },
+                data_owner: { r.quick_name(b',', b"\"data_owner\":")?; shapes::TEXT_12.quick(r)? },
+                model_owner: { r.quick_name(b',', b"\"model_owner\":")?; shapes::TEXT_12.quick(r)? },
+                objective_owner: { r.quick_name(b',', b"\"objective_owner\":")?; shapes::TEXT_12.quick(r)? },
+                optimizer_owner: { r.quick_name(b',', b"\"optimizer_owner\":")?; shapes::TEXT_12.quick(r)? },
+                incident_owner: { r.quick_name(b',', b"\"incident_owner\":")?; shapes::TEXT_12.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20] = value.fields::<21>(&Self::INFO)?;
         Ok(Self {
@@ -244,21 +298,21 @@ impl<'a> Record<'a> for TrainingIncidentContract<'a> {
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(b"{\"batch_id\":");
-        { let it = &self.batch_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"contract_version\":");
-        { let it = &self.contract_version; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"data_owner\":");
-        { let it = &self.data_owner; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"dataset_version\":");
-        { let it = &self.dataset_version; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"incident_owner\":");
-        { let it = &self.incident_owner; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"loss_scale\":");
+        out.extend_from_slice(b"{\"batch_id\":\"");
+        out.extend_from_slice(self.batch_id.as_bytes());
+        out.extend_from_slice(b"\",\"contract_version\":\"");
+        out.extend_from_slice(self.contract_version.as_bytes());
+        out.extend_from_slice(b"\",\"data_owner\":\"");
+        out.extend_from_slice(self.data_owner.as_bytes());
+        out.extend_from_slice(b"\",\"dataset_version\":\"");
+        out.extend_from_slice(self.dataset_version.as_bytes());
+        out.extend_from_slice(b"\",\"incident_owner\":\"");
+        out.extend_from_slice(self.incident_owner.as_bytes());
+        out.extend_from_slice(b"\",\"loss_scale\":");
         { let it = &self.loss_scale; canonical::write_real(it, out)?; }
-        out.extend_from_slice(b",\"loss_scale_version\":");
-        { let it = &self.loss_scale_version; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"maximum_absolute_finite\":");
+        out.extend_from_slice(b",\"loss_scale_version\":\"");
+        out.extend_from_slice(self.loss_scale_version.as_bytes());
+        out.extend_from_slice(b"\",\"maximum_absolute_finite\":");
         { let it = &self.maximum_absolute_finite; canonical::write_real(it, out)?; }
         out.extend_from_slice(b",\"maximum_elements_per_stage\":");
         { let it = &self.maximum_elements_per_stage; canonical::write_integer(*it, out); }
@@ -266,27 +320,27 @@ impl<'a> Record<'a> for TrainingIncidentContract<'a> {
         { let it = &self.maximum_total_elements; canonical::write_integer(*it, out); }
         out.extend_from_slice(b",\"minimum_numeric_resolution\":");
         { let it = &self.minimum_numeric_resolution; canonical::write_real(it, out)?; }
-        out.extend_from_slice(b",\"model_owner\":");
-        { let it = &self.model_owner; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"model_version\":");
-        { let it = &self.model_version; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"numeric_convention\":");
+        out.extend_from_slice(b",\"model_owner\":\"");
+        out.extend_from_slice(self.model_owner.as_bytes());
+        out.extend_from_slice(b"\",\"model_version\":\"");
+        out.extend_from_slice(self.model_version.as_bytes());
+        out.extend_from_slice(b"\",\"numeric_convention\":");
         { let it = &self.numeric_convention; out.extend_from_slice(it.canonical()); }
-        out.extend_from_slice(b",\"objective_owner\":");
-        { let it = &self.objective_owner; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"objective_version\":");
-        { let it = &self.objective_version; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"optimizer_owner\":");
-        { let it = &self.optimizer_owner; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"optimizer_version\":");
-        { let it = &self.optimizer_version; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"precision\":");
-        { let it = &self.precision; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"run_id\":");
-        { let it = &self.run_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"step_id\":");
+        out.extend_from_slice(b",\"objective_owner\":\"");
+        out.extend_from_slice(self.objective_owner.as_bytes());
+        out.extend_from_slice(b"\",\"objective_version\":\"");
+        out.extend_from_slice(self.objective_version.as_bytes());
+        out.extend_from_slice(b"\",\"optimizer_owner\":\"");
+        out.extend_from_slice(self.optimizer_owner.as_bytes());
+        out.extend_from_slice(b"\",\"optimizer_version\":\"");
+        out.extend_from_slice(self.optimizer_version.as_bytes());
+        out.extend_from_slice(b"\",\"precision\":\"");
+        out.extend_from_slice(self.precision.as_bytes());
+        out.extend_from_slice(b"\",\"run_id\":\"");
+        out.extend_from_slice(self.run_id.as_bytes());
+        out.extend_from_slice(b"\",\"step_id\":");
         { let it = &self.step_id; canonical::write_integer(*it, out); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -62,6 +62,26 @@ impl<'a> Record<'a> for TrainingRunEvidence<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                contract_content_id: { r.quick_name(b'{', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
+                evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
+                evidence_id: { r.quick_name(b',', b"\"evidence_id\":")?; shapes::TEXT_2.quick(r)? },
+                stages: { r.quick_name(b',', b"\"stages\":")?; shape::ArrayShape { min: 5, max: 5 }.quick(r, |r| StageTelemetry::read_quickly::<SORTED>(r))? },
+            }
+        } else {
+            Self {
+                evidence_id: { r.quick_name(b'{', b"\"evidence_id\":")?; shapes::TEXT_2.quick(r)? },
+                evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
+                contract_content_id: { r.quick_name(b',', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
+                stages: { r.quick_name(b',', b"\"stages\":")?; shape::ArrayShape { min: 5, max: 5 }.quick(r, |r| StageTelemetry::read_quickly::<SORTED>(r))? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3] = value.fields::<4>(&Self::INFO)?;
         Ok(Self {
@@ -86,15 +106,15 @@ impl<'a> Record<'a> for TrainingRunEvidence<'a> {
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(b"{\"contract_content_id\":");
-        { let it = &self.contract_content_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"evidence_content_id\":");
-        { let it = &self.evidence_content_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"evidence_id\":");
-        { let it = &self.evidence_id; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"stages\":");
+        out.extend_from_slice(b"{\"contract_content_id\":\"");
+        out.extend_from_slice(self.contract_content_id.as_bytes());
+        out.extend_from_slice(b"\",\"evidence_content_id\":\"");
+        out.extend_from_slice(self.evidence_content_id.as_bytes());
+        out.extend_from_slice(b"\",\"evidence_id\":\"");
+        out.extend_from_slice(self.evidence_id.as_bytes());
+        out.extend_from_slice(b"\",\"stages\":");
         { let it = &self.stages; out.push(b'['); for (i, it) in it.iter().enumerate() { if i > 0 { out.push(b','); } it.write(out)?; } out.push(b']'); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

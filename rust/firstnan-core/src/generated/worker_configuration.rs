@@ -110,6 +110,42 @@ impl<'a> Record<'a> for WorkerConfiguration<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                backend: { r.quick_name(b'{', b"\"backend\":")?; shapes::TEXT_5.quick(r)? },
+                batch_size: { r.quick_name(b',', b"\"batch_size\":")?; shapes::INTEGER_17.quick(r)? },
+                checkpoint_every: { r.quick_name(b',', b"\"checkpoint_every\":")?; shapes::INTEGER_1.quick(r)? },
+                fail_after: { r.quick_name(b',', b"\"fail_after\":")?; shape::quick_optional(r, |r| shapes::INTEGER_1.quick(r))? },
+                learning_rate: { r.quick_name(b',', b"\"learning_rate\":")?; shapes::REAL_4.read(r).ok()? },
+                min_devices: { r.quick_name(b',', b"\"min_devices\":")?; shapes::INTEGER_15.quick(r)? },
+                momentum: { r.quick_name(b',', b"\"momentum\":")?; shapes::REAL_5.read(r).ok()? },
+                resume: { r.quick_name(b',', b"\"resume\":")?; shape::read_boolean(r).ok()? },
+                seed: { r.quick_name(b',', b"\"seed\":")?; shapes::INTEGER_2.quick(r)? },
+                stall_at: { r.quick_name(b',', b"\"stall_at\":")?; shape::quick_optional(r, |r| shapes::INTEGER_1.quick(r))? },
+                stall_seconds: { r.quick_name(b',', b"\"stall_seconds\":")?; shapes::REAL_6.read(r).ok()? },
+                steps: { r.quick_name(b',', b"\"steps\":")?; shapes::INTEGER_1.quick(r)? },
+            }
+        } else {
+            Self {
+                seed: { r.quick_name(b'{', b"\"seed\":")?; shapes::INTEGER_2.quick(r)? },
+                learning_rate: { r.quick_name(b',', b"\"learning_rate\":")?; shapes::REAL_4.read(r).ok()? },
+                momentum: { r.quick_name(b',', b"\"momentum\":")?; shapes::REAL_5.read(r).ok()? },
+                batch_size: { r.quick_name(b',', b"\"batch_size\":")?; shapes::INTEGER_17.quick(r)? },
+                steps: { r.quick_name(b',', b"\"steps\":")?; shapes::INTEGER_1.quick(r)? },
+                checkpoint_every: { r.quick_name(b',', b"\"checkpoint_every\":")?; shapes::INTEGER_1.quick(r)? },
+                backend: { r.quick_name(b',', b"\"backend\":")?; shapes::TEXT_5.quick(r)? },
+                min_devices: { r.quick_name(b',', b"\"min_devices\":")?; shapes::INTEGER_15.quick(r)? },
+                resume: { r.quick_name(b',', b"\"resume\":")?; shape::read_boolean(r).ok()? },
+                fail_after: { r.quick_name(b',', b"\"fail_after\":")?; shape::quick_optional(r, |r| shapes::INTEGER_1.quick(r))? },
+                stall_at: { r.quick_name(b',', b"\"stall_at\":")?; shape::quick_optional(r, |r| shapes::INTEGER_1.quick(r))? },
+                stall_seconds: { r.quick_name(b',', b"\"stall_seconds\":")?; shapes::REAL_6.read(r).ok()? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11] = value.fields::<12>(&Self::INFO)?;
         Ok(Self {
@@ -148,9 +184,9 @@ impl<'a> Record<'a> for WorkerConfiguration<'a> {
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(b"{\"backend\":");
-        { let it = &self.backend; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"batch_size\":");
+        out.extend_from_slice(b"{\"backend\":\"");
+        out.extend_from_slice(self.backend.as_bytes());
+        out.extend_from_slice(b"\",\"batch_size\":");
         { let it = &self.batch_size; canonical::write_integer(*it, out); }
         out.extend_from_slice(b",\"checkpoint_every\":");
         { let it = &self.checkpoint_every; canonical::write_integer(*it, out); }
@@ -172,7 +208,7 @@ impl<'a> Record<'a> for WorkerConfiguration<'a> {
         { let it = &self.stall_seconds; canonical::write_real(it, out)?; }
         out.extend_from_slice(b",\"steps\":");
         { let it = &self.steps; canonical::write_integer(*it, out); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -61,6 +61,20 @@ impl<'a> Record<'a> for WorkerEvent<'a> {
         }
     }
 
+    fn read_quickly<const SORTED: bool>(reader: &mut Reader<'a>) -> Option<Self> {
+        let tag = shape::read_tag(reader, "event", &WorkerEventEvent::CHOICE).ok()?;
+        match WorkerEventEvent::from_index(tag) {
+            WorkerEventEvent::Started => WorkerStarted::read_quickly::<SORTED>(reader).map(Self::Started),
+            WorkerEventEvent::Restored => WorkerRestored::read_quickly::<SORTED>(reader).map(Self::Restored),
+            WorkerEventEvent::Ready => WorkerReady::read_quickly::<SORTED>(reader).map(Self::Ready),
+            WorkerEventEvent::Progress => WorkerProgress::read_quickly::<SORTED>(reader).map(Self::Progress),
+            WorkerEventEvent::Checkpoint => WorkerCheckpointed::read_quickly::<SORTED>(reader).map(Self::Checkpoint),
+            WorkerEventEvent::StallInjected => WorkerStallInjected::read_quickly::<SORTED>(reader).map(Self::StallInjected),
+            WorkerEventEvent::Completed => WorkerCompleted::read_quickly::<SORTED>(reader).map(Self::Completed),
+            WorkerEventEvent::Failed => WorkerFailed::read_quickly::<SORTED>(reader).map(Self::Failed),
+        }
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         match WorkerEventEvent::from_index(value.variant(&Self::VARIANTS)?) {
             WorkerEventEvent::Started => WorkerStarted::extract(value).map(Self::Started),

@@ -62,6 +62,26 @@ impl<'a> Record<'a> for WorkerFailed<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerFailedEvent::CHOICE).map(WorkerFailedEvent::from_index)? },
+                kind: { r.quick_name(b',', b"\"kind\":")?; shapes::TEXT_8.quick(r)? },
+                message: { r.quick_name(b',', b"\"message\":")?; shapes::TEXT_9.quick(r)? },
+                monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+            }
+        } else {
+            Self {
+                event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerFailedEvent::CHOICE).map(WorkerFailedEvent::from_index)? },
+                monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+                kind: { r.quick_name(b',', b"\"kind\":")?; shapes::TEXT_8.quick(r)? },
+                message: { r.quick_name(b',', b"\"message\":")?; shapes::TEXT_9.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3] = value.fields::<4>(&Self::INFO)?;
         Ok(Self {
@@ -92,7 +112,7 @@ impl<'a> Record<'a> for WorkerFailed<'a> {
         { let it = &self.message; canonical::write_string(Profile::Evidence, it, out)?; }
         out.extend_from_slice(b",\"monotonic_s\":");
         { let it = &self.monotonic_s; canonical::write_real(it, out)?; }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

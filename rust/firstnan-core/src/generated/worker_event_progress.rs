@@ -80,6 +80,32 @@ impl<'a> Record<'a> for WorkerProgress<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerProgressEvent::CHOICE).map(WorkerProgressEvent::from_index)? },
+                examples: { r.quick_name(b',', b"\"examples\":")?; shapes::INTEGER_17.quick(r)? },
+                loss: { r.quick_name(b',', b"\"loss\":")?; shapes::REAL_3.read(r).ok()? },
+                monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+                state_hash: { r.quick_name(b',', b"\"state_hash\":")?; shapes::TEXT_0.quick(r)? },
+                step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
+                update_s: { r.quick_name(b',', b"\"update_s\":")?; shapes::REAL_2.read(r).ok()? },
+            }
+        } else {
+            Self {
+                event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerProgressEvent::CHOICE).map(WorkerProgressEvent::from_index)? },
+                monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+                step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
+                loss: { r.quick_name(b',', b"\"loss\":")?; shapes::REAL_3.read(r).ok()? },
+                examples: { r.quick_name(b',', b"\"examples\":")?; shapes::INTEGER_17.quick(r)? },
+                update_s: { r.quick_name(b',', b"\"update_s\":")?; shapes::REAL_2.read(r).ok()? },
+                state_hash: { r.quick_name(b',', b"\"state_hash\":")?; shapes::TEXT_0.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4, f5, f6] = value.fields::<7>(&Self::INFO)?;
         Ok(Self {
@@ -116,13 +142,13 @@ impl<'a> Record<'a> for WorkerProgress<'a> {
         { let it = &self.loss; canonical::write_real(it, out)?; }
         out.extend_from_slice(b",\"monotonic_s\":");
         { let it = &self.monotonic_s; canonical::write_real(it, out)?; }
-        out.extend_from_slice(b",\"state_hash\":");
-        { let it = &self.state_hash; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"step\":");
+        out.extend_from_slice(b",\"state_hash\":\"");
+        out.extend_from_slice(self.state_hash.as_bytes());
+        out.extend_from_slice(b"\",\"step\":");
         { let it = &self.step; canonical::write_integer(*it, out); }
         out.extend_from_slice(b",\"update_s\":");
         { let it = &self.update_s; canonical::write_real(it, out)?; }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -62,6 +62,26 @@ impl<'a> Record<'a> for WorkerReady<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                compile_warmup_s: { r.quick_name(b'{', b"\"compile_warmup_s\":")?; shapes::REAL_2.read(r).ok()? },
+                event: { r.quick_name(b',', b"\"event\":")?; shape::quick_choice(r, &WorkerReadyEvent::CHOICE).map(WorkerReadyEvent::from_index)? },
+                monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+                step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_16.quick(r)? },
+            }
+        } else {
+            Self {
+                event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerReadyEvent::CHOICE).map(WorkerReadyEvent::from_index)? },
+                monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+                compile_warmup_s: { r.quick_name(b',', b"\"compile_warmup_s\":")?; shapes::REAL_2.read(r).ok()? },
+                step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_16.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3] = value.fields::<4>(&Self::INFO)?;
         Ok(Self {
@@ -92,7 +112,7 @@ impl<'a> Record<'a> for WorkerReady<'a> {
         { let it = &self.monotonic_s; canonical::write_real(it, out)?; }
         out.extend_from_slice(b",\"step\":");
         { let it = &self.step; canonical::write_integer(*it, out); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -62,6 +62,26 @@ impl<'a> Record<'a> for WorkerRestored<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerRestoredEvent::CHOICE).map(WorkerRestoredEvent::from_index)? },
+                monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+                state_hash: { r.quick_name(b',', b"\"state_hash\":")?; shapes::TEXT_0.quick(r)? },
+                step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
+            }
+        } else {
+            Self {
+                event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerRestoredEvent::CHOICE).map(WorkerRestoredEvent::from_index)? },
+                monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+                step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
+                state_hash: { r.quick_name(b',', b"\"state_hash\":")?; shapes::TEXT_0.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3] = value.fields::<4>(&Self::INFO)?;
         Ok(Self {
@@ -88,11 +108,11 @@ impl<'a> Record<'a> for WorkerRestored<'a> {
         { let it = &self.event; out.extend_from_slice(it.canonical()); }
         out.extend_from_slice(b",\"monotonic_s\":");
         { let it = &self.monotonic_s; canonical::write_real(it, out)?; }
-        out.extend_from_slice(b",\"state_hash\":");
-        { let it = &self.state_hash; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"step\":");
+        out.extend_from_slice(b",\"state_hash\":\"");
+        out.extend_from_slice(self.state_hash.as_bytes());
+        out.extend_from_slice(b"\",\"step\":");
         { let it = &self.step; canonical::write_integer(*it, out); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -56,6 +56,24 @@ impl<'a> Record<'a> for WorkerStallInjected<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerStallInjectedEvent::CHOICE).map(WorkerStallInjectedEvent::from_index)? },
+                monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+                step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
+            }
+        } else {
+            Self {
+                event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerStallInjectedEvent::CHOICE).map(WorkerStallInjectedEvent::from_index)? },
+                monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+                step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2] = value.fields::<3>(&Self::INFO)?;
         Ok(Self {
@@ -82,7 +100,7 @@ impl<'a> Record<'a> for WorkerStallInjected<'a> {
         { let it = &self.monotonic_s; canonical::write_real(it, out)?; }
         out.extend_from_slice(b",\"step\":");
         { let it = &self.step; canonical::write_integer(*it, out); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 

@@ -68,6 +68,28 @@ impl<'a> Record<'a> for WorkerStarted<'a> {
         })
     }
 
+    fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
+        let record = if SORTED {
+            Self {
+                backend: { r.quick_name(b'{', b"\"backend\":")?; shapes::TEXT_5.quick(r)? },
+                device_count: { r.quick_name(b',', b"\"device_count\":")?; shapes::INTEGER_15.quick(r)? },
+                event: { r.quick_name(b',', b"\"event\":")?; shape::quick_choice(r, &WorkerStartedEvent::CHOICE).map(WorkerStartedEvent::from_index)? },
+                monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+                pid: { r.quick_name(b',', b"\"pid\":")?; shapes::INTEGER_14.quick(r)? },
+            }
+        } else {
+            Self {
+                event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerStartedEvent::CHOICE).map(WorkerStartedEvent::from_index)? },
+                monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+                pid: { r.quick_name(b',', b"\"pid\":")?; shapes::INTEGER_14.quick(r)? },
+                backend: { r.quick_name(b',', b"\"backend\":")?; shapes::TEXT_5.quick(r)? },
+                device_count: { r.quick_name(b',', b"\"device_count\":")?; shapes::INTEGER_15.quick(r)? },
+            }
+        };
+        r.quick_byte(b'}')?;
+        Some(record)
+    }
+
     fn extract<V: Value<'a>>(value: V) -> std::result::Result<Self, V::Error> {
         let [f0, f1, f2, f3, f4] = value.fields::<5>(&Self::INFO)?;
         Ok(Self {
@@ -92,9 +114,9 @@ impl<'a> Record<'a> for WorkerStarted<'a> {
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<()> {
-        out.extend_from_slice(b"{\"backend\":");
-        { let it = &self.backend; out.push(b'"'); out.extend_from_slice(it.as_bytes()); out.push(b'"'); }
-        out.extend_from_slice(b",\"device_count\":");
+        out.extend_from_slice(b"{\"backend\":\"");
+        out.extend_from_slice(self.backend.as_bytes());
+        out.extend_from_slice(b"\",\"device_count\":");
         { let it = &self.device_count; canonical::write_integer(*it, out); }
         out.extend_from_slice(b",\"event\":");
         { let it = &self.event; out.extend_from_slice(it.canonical()); }
@@ -102,7 +124,7 @@ impl<'a> Record<'a> for WorkerStarted<'a> {
         { let it = &self.monotonic_s; canonical::write_real(it, out)?; }
         out.extend_from_slice(b",\"pid\":");
         { let it = &self.pid; canonical::write_integer(*it, out); }
-        out.push(b'}');
+        out.extend_from_slice(b"}");
         Ok(())
     }
 
