@@ -63,12 +63,12 @@ def examples(documents: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def records(root: Path) -> Iterator[tuple[str, str, str]]:
-    for path in sorted([*root.glob("records/*.jsonl"), *root.glob("triage/*.jsonl"), *root.glob("lifecycle/inventory-*.jsonl"),
-                        *root.glob("wire/*.jsonl")]):
+    patterns = ("records/*.jsonl", "kinds/*.jsonl", "triage/*.jsonl", "lifecycle/inventory-*.jsonl", "wire/*.jsonl")
+    for path in sorted(path for pattern in patterns for path in root.glob(pattern)):
         for index, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
             vector = json.loads(line)
             name = f"{path.parent.name}/{path.stem}/{index}"
-            if path.parent.name == "records":
+            if path.parent.name in ("kinds", "records"):
                 yield name, path.stem, vector["text"]
             elif path.parent.name == "wire":
                 yield name, path.stem, bytes.fromhex(vector["hex"]).decode(errors="replace")

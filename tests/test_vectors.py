@@ -12,6 +12,8 @@ from firstnan import ContractError, RuntimeStage
 
 VECTORS = Path(__file__).resolve().parent.parent / "schemas/vectors"
 KINDS = sorted(path.stem for path in (VECTORS / "records").glob("*.jsonl"))
+OF_KIND = sorted([*VECTORS.glob("records/*.jsonl"), *VECTORS.glob("kinds/*.jsonl")], key=lambda path: path.stem)
+BUNDLE = json.loads((VECTORS.parent / "bundle.json").read_text(encoding="utf-8"))
 
 
 def cases(path):
@@ -33,6 +35,29 @@ def refusal(function, *arguments, **options):
 
 def test_there_is_a_file_for_each_record_of_the_contract():
     assert len(KINDS) == 7
+
+
+def test_every_kind_has_a_file():
+    """A new one: `python conformance/python/mutate.py schemas/bundle.json schemas/vectors` writes it."""
+    assert {path.stem for path in OF_KIND} == BUNDLE["x-firstnan-kinds"].keys()
+
+
+@pytest.mark.parametrize("path", OF_KIND, ids=lambda path: path.stem)
+def test_every_layer_of_a_kind_is_tried(path):
+    kind, seen = path.stem, set()
+    for case in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        try:
+            encoded = firstnan.encode(firstnan.decode(kind, case["text"]))
+        except ContractError as error:
+            assert not case["accept"], case
+            assert error.layer == "wire" or not case["wire_only"], case
+            seen.add(error.layer)
+        else:
+            assert case["accept"], case
+            assert encoded == case["canonical"].encode(), case
+            assert sha256(encoded).hexdigest() == case["sha256"], case
+            seen.add("none")
+    assert seen == {"none", "shape", "wire"} | ({"rule"} if BUNDLE["x-firstnan-kinds"][kind]["rules"] else set())
 
 
 @pytest.mark.parametrize("kind", KINDS)

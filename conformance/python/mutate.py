@@ -43,8 +43,16 @@ def at(value: Any, path: tuple[str | int, ...]) -> Any:
     return value
 
 
-def texts(example: Any, chance: random.Random) -> Iterator[tuple[str, str]]:
-    """Why a case is there, and its text."""
+def words(schema: Any) -> Iterator[str]:
+    """Every word of a closed list in a schema."""
+    if isinstance(schema, dict):
+        yield from (word for word in schema.get("enum", ()) if isinstance(word, str))
+    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from words(inner)
+
+
+def texts(example: Any, closed: list[str], chance: random.Random) -> Iterator[tuple[str, str]]:
+    """Why a case is there, and its text; `closed` are the words of the contract's closed lists."""
     def written(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
 
@@ -65,6 +73,11 @@ def texts(example: Any, chance: random.Random) -> Iterator[tuple[str, str]]:
             yield f"{where} left out", written(changed(example, path[:-1], without))
         for new in chance.sample(VALUES, 6):
             yield f"{where} changed", written(changed(example, path, new))
+        if type(old) is bool:
+            yield f"{where} the other way", written(changed(example, path, not old))
+        if old in closed:
+            for new in (None, *(word for word in closed if word != old)):
+                yield f"{where} another word", written(changed(example, path, new))
         if type(old) is int:
             yield f"{where} with a point", written(changed(example, path, float(old)))
             for new in (old + 1, old - 1, old * 1000):
@@ -85,9 +98,10 @@ def main() -> int:
         if path.exists() or (root / f"records/{name}.jsonl").exists():
             continue
         chance = random.Random(name)
+        closed = sorted(set(words(bundle.content["$defs"][name])))
         kept: dict[tuple[Any, ...], list[tuple[str, str]]] = {}
         for example in bundle.content["$defs"][name]["examples"]:
-            for why, text in texts(example, chance):
+            for why, text in texts(example, closed, chance):
                 answer = record(bundle, "", name, text.encode("utf-8"))
                 kept.setdefault((answer["shape"], answer["rule"], answer["valid"]), []).append((why, text))
         lines: list[str] = []
