@@ -36,7 +36,7 @@ test: build ## every Rust and Python test, the linters, the generated files: thr
 	$(MAKE) --no-print-directory --output-sync=target --jobs=3 test-rust test-training test-others lint check-generated
 
 test-rust: ## cargo test of the workspace
-	env -u MAKEFLAGS cargo test --workspace --locked --quiet
+	env -u MAKEFLAGS -u MFLAGS cargo test --workspace --locked --quiet
 
 test-python: build ## pytest, in two processes that take about as long
 	$(MAKE) --no-print-directory --output-sync=target --jobs=2 test-training test-others
