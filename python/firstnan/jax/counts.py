@@ -3,10 +3,6 @@
 Each leaf costs one pass: its bits are classified and reduced by a single reduction with four results. What comes back
 is one small uint32 array, a row for each leaf, so that it can leave a jitted step, be stacked by `scan` or `vmap`, and
 cross to the host in one transfer.
-
-XLA's reduction is kept. Our Rust counter, as a custom call by JAX's foreign-function interface, one for all leaves of a
-stage, took 1.00 of the bare step of benches/probes.py where this took 1.01 to 1.02 (two cores, 30 rounds, quartiles
-0.97 to 1.09): no difference that could be told, and it would have to be taught to shard, map and export.
 """
 
 from __future__ import annotations
