@@ -9,11 +9,12 @@ import pytest
 
 import firstnan
 from firstnan import ContractError, RuntimeStage
+from firstnan.schema_files import bundle_text
 
 VECTORS = Path(__file__).resolve().parent.parent / "schemas/vectors"
 KINDS = sorted(path.stem for path in (VECTORS / "records").glob("*.jsonl"))
 OF_KIND = sorted([*VECTORS.glob("records/*.jsonl"), *VECTORS.glob("kinds/*.jsonl")], key=lambda path: path.stem)
-BUNDLE = json.loads((VECTORS.parent / "bundle.json").read_text(encoding="utf-8"))
+BUNDLE = json.loads(bundle_text())
 
 
 def cases(path):
