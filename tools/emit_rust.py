@@ -133,7 +133,8 @@ class RustEmitter:
         texts = [
             (name, {
                 "minimum": text.minimum, "maximum": text.maximum, "start": rust_string(text.start),
-                "first": self.byte_set(text.first), "allowed": self.byte_set(text.allowed), "plain": str(is_plain(text)).lower(), "pattern": rust_string(text.pattern),
+                "first": self.byte_set(text.first), "allowed": self.byte_set(text.allowed), "pattern": rust_string(text.pattern),
+                "plain": str(is_plain(text)).lower(),
             })
             for text, name in self.texts.items()
         ]  # fmt: skip
@@ -325,7 +326,8 @@ class RustEmitter:
         return self.render("record", {
             "record": record, "life": self.lifetime(record.title), "index": list(self.model.records).index(record.title),
             "exact": str(record.exact).lower(), "fields": fields, "order": order, "sorted_fields": [fields[i] for i in order],
-            "rules": rules, "writes": self.writes(record), "nested_rules": [line for field in record.fields for line in self.nested_rules(field)],
+            "rules": rules, "nested_rules": [line for field in record.fields for line in self.nested_rules(field)],
+            "writes": self.writes(record),
         })  # fmt: skip
 
     def nested_rules(self, field: Field) -> list[str]:

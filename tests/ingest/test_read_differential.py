@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lines import KINDS, files
+from lines import ENVELOPE as ENVELOPED
+from lines import KINDS, TELEMETRY, files
 
 from firstnan._core import LineReader
 
@@ -90,8 +91,6 @@ def test_shards_and_threads_change_nothing_in_the_tables(text, shard_bytes, thre
 def test_every_piece_of_a_large_shard_comes_in_its_place():
     """Pieces are of 1 MiB: this has several, with long lines between, and is decoded by more threads than pieces."""
     telemetry = plain.json.dumps(plain.BUNDLE["x-firstnan-kinds"]).encode()[:500]
-    from lines import TELEMETRY
-
     good = plain.json.dumps(TELEMETRY).encode()
     lines = []
     for index in range(9000):
@@ -104,6 +103,19 @@ def test_every_piece_of_a_large_shard_comes_in_its_place():
     assert theirs["counts"]["records"] > 7000
     for shard_bytes, threads in ((1 << 30, 9), (1 << 20, 2), (3_000_000, 1)):
         same(tables(text, shard_bytes=shard_bytes, threads=threads), theirs)
+
+
+@pytest.mark.parametrize("blank", [b" ", b"  ", b"\t", b"\r", b"\x0b", b"\x0c", b"\x1f", b"\x85", b"\xc2\xa0", b"\xe2\x80\xa8"])
+@pytest.mark.parametrize("enveloped", [False, True])
+def test_white_space_is_that_of_json_also_where_a_line_is_like_the_one_before(blank, enveloped):
+    record, envelope = plain.json.dumps(TELEMETRY).encode(), plain.json.dumps(ENVELOPED).encode()
+    parts = [b"{", b'"envelope"', b":", envelope, b",", b'"record"', b":", record, b"}"] if enveloped else [record]
+    whole = b"".join(parts)
+    written = [b"".join([*parts[:place], blank, *parts[place:]]) for place in range(len(parts) + 1)]
+    text = b"\n".join([whole, *(line for one in written for line in (one, whole))])
+    theirs = plain.table(text)
+    assert theirs["counts"]["records"] == len(parts) + 2 + (len(parts) + 1) * (blank.strip(b" \t\r") == b"")
+    same(tables(text), theirs)
 
 
 @pytest.mark.parametrize("tail", [b"", b"\n", b"\nshort", b"\n\n"])

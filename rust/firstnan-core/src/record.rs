@@ -279,7 +279,7 @@ pub trait Record<'a>: Sized {
 }
 
 /// A record in the usual spelling that nothing refuses; None says only that the careful way has to look.
-fn decode_quickly<'a, R: Record<'a>>(start: &Reader<'a>) -> Option<R> {
+pub(crate) fn decode_quickly<'a, R: Record<'a>>(start: &Reader<'a>) -> Option<R> {
     let mut reader = start.clone();
     let record = R::read_quickly::<false>(&mut reader).or_else(|| {
         reader = start.clone();
@@ -295,12 +295,6 @@ pub trait Taker {
     type Out;
     /// Does it.
     fn take<'a, R: Record<'a>>(self, record: &R) -> Self::Out;
-}
-
-/// Hands over a record in the usual spelling; None says only that [`Record::decode`] has to look. No record is moved.
-pub(crate) fn take_quickly<'a, R: Record<'a>, T: Taker>(data: &'a [u8], taker: T) -> Option<T::Out> {
-    let record: R = decode_quickly(&Reader::new(data).ok()?)?;
-    Some(taker.take(&record))
 }
 
 #[cfg(test)]

@@ -49,10 +49,14 @@ impl TextShape {
         if length < self.min {
             return Err(Error::new(ErrorKind::MinLength).bound(self.min));
         }
-        let fits = !self.allowed.is_some_and(|set| outside(set, bytes))
-            && !self.first.is_some_and(|set| bytes.is_empty() || outside(set, &bytes[..1]))
-            && (self.start.is_empty() || text.starts_with(self.start));
+        let fits = !self.allowed.is_some_and(|set| outside(set, bytes)) && self.begins_well(text);
         if fits { Ok(()) } else { Err(Error::new(ErrorKind::Pattern).bound(self.pattern)) }
+    }
+
+    #[inline]
+    fn begins_well(&self, text: &str) -> bool {
+        let first = || text.bytes().next();
+        self.first.is_none_or(|set| first().is_some_and(|byte| set[usize::from(byte)] == 0)) && text.starts_with(self.start)
     }
 
     pub(crate) fn read<'a>(&self, reader: &mut Reader<'a>) -> Result<Cow<'a, str>> {
@@ -67,9 +71,7 @@ impl TextShape {
     pub(crate) fn quick<'a>(&self, reader: &mut Reader<'a>) -> Option<Cow<'a, str>> {
         if let Some(set) = self.allowed.filter(|_| self.plain) {
             let text = reader.quick_string_of(set)?;
-            let fits = (self.min..=self.max).contains(&text.len())
-                && self.first.is_none_or(|first| text.bytes().next().is_some_and(|byte| first[usize::from(byte)] == 0))
-                && (self.start.is_empty() || text.starts_with(self.start));
+            let fits = (self.min..=self.max).contains(&text.len()) && self.begins_well(text);
             return fits.then_some(Cow::Borrowed(text));
         }
         let text = reader.quick_string()?;

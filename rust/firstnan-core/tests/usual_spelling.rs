@@ -3,21 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use firstnan_core::{AnyRecord, FieldType, KIND_TYPES, KINDS, Record, RecordInfo, Taker, kind_index};
+use firstnan_core::{AnyRecord, FieldType, KIND_TYPES, KINDS, RecordInfo, kind_index};
 use serde_json::Value;
 
-struct Canonical;
-
-impl Taker for Canonical {
-    type Out = Vec<u8>;
-
-    fn take<'a, R: Record<'a>>(self, record: &R) -> Vec<u8> {
-        record.encode().unwrap()
-    }
-}
-
 fn quickly(kind: usize, text: &str) -> Option<Vec<u8>> {
-    AnyRecord::take_quickly(kind, text.as_bytes(), Canonical)
+    AnyRecord::decode_quickly(kind, text.as_bytes()).map(|record| record.encode().unwrap())
 }
 
 /// Two blanks after a brace are never usual.

@@ -63,7 +63,7 @@ struct Node {
     children: Vec<(&'static str, usize)>,
 }
 
-/// A place in the tree where an array or a record is open.
+/// A record that is open.
 struct Open {
     node: usize,
     variant: usize,
@@ -77,6 +77,8 @@ pub struct Columns {
     /// The nodes of the fields of every variant, variant after variant.
     places: Vec<usize>,
     open: Vec<Open>,
+    /// The nodes of the items of the arrays that are open.
+    items: Vec<usize>,
     cursor: usize,
     /// Where the nodes of the innermost record's fields begin in `places`.
     base: usize,
@@ -85,7 +87,7 @@ pub struct Columns {
 impl Columns {
     /// Empty columns of a kind (`firstnan_core::KIND_TYPES`).
     pub fn new(kind: &FieldType) -> Self {
-        let mut columns = Self { nodes: Vec::new(), places: Vec::new(), open: Vec::new(), cursor: 0, base: 0 };
+        let mut columns = Self { nodes: Vec::new(), places: Vec::new(), open: Vec::new(), items: Vec::new(), cursor: 0, base: 0 };
         columns.plan(kind, false);
         columns
     }
@@ -311,22 +313,22 @@ impl Visitor for Columns {
 
     fn begin_items(&mut self, length: usize) {
         let node = &mut self.nodes[self.cursor];
-        if let Values::Items { ends, total, .. } = &mut node.values {
+        if let Values::Items { ends, total, item } = &mut node.values {
             *total = total.saturating_add(i32::try_from(length).unwrap_or(i32::MAX));
             ends.push(*total);
             node.valid.push(true);
+            self.items.push(*item);
         }
-        self.open.push(Open { node: self.cursor, variant: 0, outer: self.base });
     }
 
     fn item(&mut self) {
-        if let Some(Values::Items { item, .. }) = self.open.last().map(|open| &self.nodes[open.node].values) {
+        if let Some(item) = self.items.last() {
             self.cursor = *item;
         }
     }
 
     fn end_items(&mut self) {
-        self.open.pop();
+        self.items.pop();
     }
 
     fn begin_record(&mut self, info: &'static RecordInfo) {

@@ -111,13 +111,15 @@ struct Worker {
 impl Worker {
     fn line(&mut self, tables: &mut [Option<Box<Rows>>], place: Place, line: &[u8]) -> Fate {
         let scratch = &mut self.scratch;
+        let mut refused = None;
         if let Some(Usual { kind, envelope, record }) = self.lines.usual(line) {
             let row = NewRow { rows: rows_of(tables, kind), place, envelope: envelope.as_ref(), scratch };
-            if let Some(taken) = AnyRecord::take_quickly(kind, record, row) {
-                return Fate::of_record(kind, taken);
+            match AnyRecord::decode_then(kind, record, row) {
+                Ok(taken) => return Fate::of_record(kind, taken),
+                Err(error) => refused = envelope.is_none().then_some((kind, error)),
             }
         }
-        match self.lines.decode(line) {
+        match self.lines.decode(line, refused) {
             Line::Blank => Fate::Blank,
             Line::Refused { kind, error } => Fate::Refused { kind, error },
             Line::Record { kind, envelope, record } => {

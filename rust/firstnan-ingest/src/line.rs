@@ -39,15 +39,11 @@ impl Lines {
         Self { given, guess: given, enveloped: false }
     }
 
-    /// What a line holds, without its end.
-    pub fn decode<'a>(&mut self, text: &'a [u8]) -> Line<'a> {
+    /// What a line holds, without its end, that was not what [`Self::usual`] took it for; `refused` says, where the whole line
+    /// was taken for a record, of which kind, and why it is none.
+    pub fn decode<'a>(&mut self, text: &'a [u8], refused: Option<(usize, Error)>) -> Line<'a> {
         if text.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
             return Line::Blank;
-        }
-        if let Some(Usual { kind, envelope, record }) = self.usual(text)
-            && let Ok(record) = AnyRecord::decode(kind, record)
-        {
-            return Line::Record { kind, envelope, record };
         }
         let named = match (named(text), self.given) {
             (Ok(Named::Enveloped), _) => Named::Enveloped,
@@ -59,7 +55,11 @@ impl Lines {
             Named::Bare(kind) => kind,
             Named::Enveloped => return self.enveloped_slowly(text),
         };
-        match AnyRecord::decode(kind, text) {
+        let decoded = match refused {
+            Some((of, error)) if of == kind => Err(error),
+            _ => AnyRecord::decode(kind, text),
+        };
+        match decoded {
             Ok(record) => {
                 self.enveloped = false;
                 self.guess = self.given.or(Some(kind)).filter(|kind| self.given.is_some() || may_be_guessed(*kind));
@@ -88,8 +88,11 @@ impl Lines {
             return None;
         }
         let kind = self.kind_of(&envelope).ok()?;
+        reader.peek().ok()?;
+        // The white space of JSON, which has no form feed as that of ASCII has.
+        let end = text.iter().rposition(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))?;
         // Where this decodes to its end, what is cut off was the one brace that closes the line.
-        let record = text[reader.offset()..].trim_ascii_end().strip_suffix(b"}")?;
+        let record = text.get(reader.offset()..=end)?.strip_suffix(b"}")?;
         Some(Usual { kind, envelope: Some(envelope), record })
     }
 

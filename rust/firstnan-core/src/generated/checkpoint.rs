@@ -93,31 +93,27 @@ impl<'a> Record<'a> for Checkpoint<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                checksum: { r.quick_name(b'{', b"\"checksum\":")?; shapes::TEXT_0.quick(r)? },
-                config_hash: { r.quick_name(b',', b"\"config_hash\":")?; shapes::TEXT_0.quick(r)? },
-                data_hash: { r.quick_name(b',', b"\"data_hash\":")?; shapes::TEXT_0.quick(r)? },
-                key: { r.quick_name(b',', b"\"key\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::INTEGER_2.quick(r))? },
-                params: { r.quick_name(b',', b"\"params\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::REAL_0.read(r).ok())? },
-                schema_version: { r.quick_name(b',', b"\"schema_version\":")?; shapes::INTEGER_0.quick(r)? },
-                step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
-                velocity: { r.quick_name(b',', b"\"velocity\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::REAL_0.read(r).ok())? },
-                worker_hash: { r.quick_name(b',', b"\"worker_hash\":")?; shapes::TEXT_0.quick(r)? },
-            }
-        } else {
-            Self {
-                schema_version: { r.quick_name(b'{', b"\"schema_version\":")?; shapes::INTEGER_0.quick(r)? },
-                worker_hash: { r.quick_name(b',', b"\"worker_hash\":")?; shapes::TEXT_0.quick(r)? },
-                step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
-                params: { r.quick_name(b',', b"\"params\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::REAL_0.read(r).ok())? },
-                velocity: { r.quick_name(b',', b"\"velocity\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::REAL_0.read(r).ok())? },
-                key: { r.quick_name(b',', b"\"key\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::INTEGER_2.quick(r))? },
-                config_hash: { r.quick_name(b',', b"\"config_hash\":")?; shapes::TEXT_0.quick(r)? },
-                data_hash: { r.quick_name(b',', b"\"data_hash\":")?; shapes::TEXT_0.quick(r)? },
-                checksum: { r.quick_name(b',', b"\"checksum\":")?; shapes::TEXT_0.quick(r)? },
-            }
-        };
+        let record = if SORTED { Self {
+            checksum: { r.quick_name(b'{', b"\"checksum\":")?; shapes::TEXT_0.quick(r)? },
+            config_hash: { r.quick_name(b',', b"\"config_hash\":")?; shapes::TEXT_0.quick(r)? },
+            data_hash: { r.quick_name(b',', b"\"data_hash\":")?; shapes::TEXT_0.quick(r)? },
+            key: { r.quick_name(b',', b"\"key\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::INTEGER_2.quick(r))? },
+            params: { r.quick_name(b',', b"\"params\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::REAL_0.read(r).ok())? },
+            schema_version: { r.quick_name(b',', b"\"schema_version\":")?; shapes::INTEGER_0.quick(r)? },
+            step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
+            velocity: { r.quick_name(b',', b"\"velocity\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::REAL_0.read(r).ok())? },
+            worker_hash: { r.quick_name(b',', b"\"worker_hash\":")?; shapes::TEXT_0.quick(r)? },
+        } } else { Self {
+            schema_version: { r.quick_name(b'{', b"\"schema_version\":")?; shapes::INTEGER_0.quick(r)? },
+            worker_hash: { r.quick_name(b',', b"\"worker_hash\":")?; shapes::TEXT_0.quick(r)? },
+            step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
+            params: { r.quick_name(b',', b"\"params\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::REAL_0.read(r).ok())? },
+            velocity: { r.quick_name(b',', b"\"velocity\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::REAL_0.read(r).ok())? },
+            key: { r.quick_name(b',', b"\"key\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::INTEGER_2.quick(r))? },
+            config_hash: { r.quick_name(b',', b"\"config_hash\":")?; shapes::TEXT_0.quick(r)? },
+            data_hash: { r.quick_name(b',', b"\"data_hash\":")?; shapes::TEXT_0.quick(r)? },
+            checksum: { r.quick_name(b',', b"\"checksum\":")?; shapes::TEXT_0.quick(r)? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

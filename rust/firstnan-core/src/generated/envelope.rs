@@ -75,25 +75,21 @@ impl<'a> Record<'a> for Envelope<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                attempt: { r.quick_name(b'{', b"\"attempt\":")?; shapes::INTEGER_5.quick(r)? },
-                kind: { r.quick_name(b',', b"\"kind\":")?; shapes::TEXT_1.quick(r)? },
-                rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
-                sequence: { r.quick_name(b',', b"\"sequence\":")?; shapes::INTEGER_6.quick(r)? },
-                source: { r.quick_name(b',', b"\"source\":")?; shapes::TEXT_2.quick(r)? },
-                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_4.quick(r)? },
-            }
-        } else {
-            Self {
-                kind: { r.quick_name(b'{', b"\"kind\":")?; shapes::TEXT_1.quick(r)? },
-                rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
-                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_4.quick(r)? },
-                attempt: { r.quick_name(b',', b"\"attempt\":")?; shapes::INTEGER_5.quick(r)? },
-                sequence: { r.quick_name(b',', b"\"sequence\":")?; shapes::INTEGER_6.quick(r)? },
-                source: { r.quick_name(b',', b"\"source\":")?; shapes::TEXT_2.quick(r)? },
-            }
-        };
+        let record = if SORTED { Self {
+            attempt: { r.quick_name(b'{', b"\"attempt\":")?; shapes::INTEGER_5.quick(r)? },
+            kind: { r.quick_name(b',', b"\"kind\":")?; shapes::TEXT_1.quick(r)? },
+            rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+            sequence: { r.quick_name(b',', b"\"sequence\":")?; shapes::INTEGER_6.quick(r)? },
+            source: { r.quick_name(b',', b"\"source\":")?; shapes::TEXT_2.quick(r)? },
+            world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_4.quick(r)? },
+        } } else { Self {
+            kind: { r.quick_name(b'{', b"\"kind\":")?; shapes::TEXT_1.quick(r)? },
+            rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+            world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_4.quick(r)? },
+            attempt: { r.quick_name(b',', b"\"attempt\":")?; shapes::INTEGER_5.quick(r)? },
+            sequence: { r.quick_name(b',', b"\"sequence\":")?; shapes::INTEGER_6.quick(r)? },
+            source: { r.quick_name(b',', b"\"source\":")?; shapes::TEXT_2.quick(r)? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

@@ -75,25 +75,21 @@ impl<'a> Record<'a> for ExpectedNonfinite<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                nan: { r.quick_name(b'{', b"\"nan\":")?; shape::read_boolean(r).ok()? },
-                negative_infinity: { r.quick_name(b',', b"\"negative_infinity\":")?; shape::read_boolean(r).ok()? },
-                path: { r.quick_name(b',', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
-                positive_infinity: { r.quick_name(b',', b"\"positive_infinity\":")?; shape::read_boolean(r).ok()? },
-                reason: { r.quick_name(b',', b"\"reason\":")?; shapes::TEXT_4.quick(r)? },
-                stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index)? },
-            }
-        } else {
-            Self {
-                stage: { r.quick_name(b'{', b"\"stage\":")?; shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index)? },
-                path: { r.quick_name(b',', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
-                nan: { r.quick_name(b',', b"\"nan\":")?; shape::read_boolean(r).ok()? },
-                positive_infinity: { r.quick_name(b',', b"\"positive_infinity\":")?; shape::read_boolean(r).ok()? },
-                negative_infinity: { r.quick_name(b',', b"\"negative_infinity\":")?; shape::read_boolean(r).ok()? },
-                reason: { r.quick_name(b',', b"\"reason\":")?; shapes::TEXT_4.quick(r)? },
-            }
-        };
+        let record = if SORTED { Self {
+            nan: { r.quick_name(b'{', b"\"nan\":")?; shape::read_boolean(r).ok()? },
+            negative_infinity: { r.quick_name(b',', b"\"negative_infinity\":")?; shape::read_boolean(r).ok()? },
+            path: { r.quick_name(b',', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
+            positive_infinity: { r.quick_name(b',', b"\"positive_infinity\":")?; shape::read_boolean(r).ok()? },
+            reason: { r.quick_name(b',', b"\"reason\":")?; shapes::TEXT_4.quick(r)? },
+            stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index)? },
+        } } else { Self {
+            stage: { r.quick_name(b'{', b"\"stage\":")?; shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index)? },
+            path: { r.quick_name(b',', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
+            nan: { r.quick_name(b',', b"\"nan\":")?; shape::read_boolean(r).ok()? },
+            positive_infinity: { r.quick_name(b',', b"\"positive_infinity\":")?; shape::read_boolean(r).ok()? },
+            negative_infinity: { r.quick_name(b',', b"\"negative_infinity\":")?; shape::read_boolean(r).ok()? },
+            reason: { r.quick_name(b',', b"\"reason\":")?; shapes::TEXT_4.quick(r)? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

@@ -69,23 +69,19 @@ impl<'a> Record<'a> for IncidentObservation<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                elements: { r.quick_name(b'{', b"\"elements\":")?; shape::quick_optional(r, |r| shapes::INTEGER_7.quick(r))? },
-                path: { r.quick_name(b',', b"\"path\":")?; shape::quick_optional(r, |r| shapes::TEXT_3.quick(r))? },
-                role: { r.quick_name(b',', b"\"role\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &LeafRole::CHOICE).map(LeafRole::from_index))? },
-                stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index))? },
-                word: { r.quick_name(b',', b"\"word\":")?; shape::quick_choice(r, &ObservationWord::CHOICE).map(ObservationWord::from_index)? },
-            }
-        } else {
-            Self {
-                word: { r.quick_name(b'{', b"\"word\":")?; shape::quick_choice(r, &ObservationWord::CHOICE).map(ObservationWord::from_index)? },
-                stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index))? },
-                role: { r.quick_name(b',', b"\"role\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &LeafRole::CHOICE).map(LeafRole::from_index))? },
-                path: { r.quick_name(b',', b"\"path\":")?; shape::quick_optional(r, |r| shapes::TEXT_3.quick(r))? },
-                elements: { r.quick_name(b',', b"\"elements\":")?; shape::quick_optional(r, |r| shapes::INTEGER_7.quick(r))? },
-            }
-        };
+        let record = if SORTED { Self {
+            elements: { r.quick_name(b'{', b"\"elements\":")?; shape::quick_optional(r, |r| shapes::INTEGER_7.quick(r))? },
+            path: { r.quick_name(b',', b"\"path\":")?; shape::quick_optional(r, |r| shapes::TEXT_3.quick(r))? },
+            role: { r.quick_name(b',', b"\"role\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &LeafRole::CHOICE).map(LeafRole::from_index))? },
+            stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index))? },
+            word: { r.quick_name(b',', b"\"word\":")?; shape::quick_choice(r, &ObservationWord::CHOICE).map(ObservationWord::from_index)? },
+        } } else { Self {
+            word: { r.quick_name(b'{', b"\"word\":")?; shape::quick_choice(r, &ObservationWord::CHOICE).map(ObservationWord::from_index)? },
+            stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index))? },
+            role: { r.quick_name(b',', b"\"role\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &LeafRole::CHOICE).map(LeafRole::from_index))? },
+            path: { r.quick_name(b',', b"\"path\":")?; shape::quick_optional(r, |r| shapes::TEXT_3.quick(r))? },
+            elements: { r.quick_name(b',', b"\"elements\":")?; shape::quick_optional(r, |r| shapes::INTEGER_7.quick(r))? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

@@ -75,25 +75,21 @@ impl<'a> Record<'a> for IncidentObservations<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                consecutive_skips: { r.quick_name(b'{', b"\"consecutive_skips\":")?; shapes::INTEGER_8.quick(r)? },
-                contract_content_id: { r.quick_name(b',', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
-                evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
-                observations: { r.quick_name(b',', b"\"observations\":")?; shape::ArrayShape { min: 0, max: 4096 }.quick(r, |r| IncidentObservation::read_quickly::<SORTED>(r))? },
-                policy_digest: { r.quick_name(b',', b"\"policy_digest\":")?; shape::quick_optional(r, |r| shapes::TEXT_0.quick(r))? },
-                root_cause_claim: { r.quick_name(b',', b"\"root_cause_claim\":")?; shape::quick_choice(r, &IncidentObservationsRootCauseClaim::CHOICE).map(IncidentObservationsRootCauseClaim::from_index)? },
-            }
-        } else {
-            Self {
-                contract_content_id: { r.quick_name(b'{', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
-                evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
-                policy_digest: { r.quick_name(b',', b"\"policy_digest\":")?; shape::quick_optional(r, |r| shapes::TEXT_0.quick(r))? },
-                consecutive_skips: { r.quick_name(b',', b"\"consecutive_skips\":")?; shapes::INTEGER_8.quick(r)? },
-                observations: { r.quick_name(b',', b"\"observations\":")?; shape::ArrayShape { min: 0, max: 4096 }.quick(r, |r| IncidentObservation::read_quickly::<SORTED>(r))? },
-                root_cause_claim: { r.quick_name(b',', b"\"root_cause_claim\":")?; shape::quick_choice(r, &IncidentObservationsRootCauseClaim::CHOICE).map(IncidentObservationsRootCauseClaim::from_index)? },
-            }
-        };
+        let record = if SORTED { Self {
+            consecutive_skips: { r.quick_name(b'{', b"\"consecutive_skips\":")?; shapes::INTEGER_8.quick(r)? },
+            contract_content_id: { r.quick_name(b',', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
+            evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
+            observations: { r.quick_name(b',', b"\"observations\":")?; shape::ArrayShape { min: 0, max: 4096 }.quick(r, |r| IncidentObservation::read_quickly::<SORTED>(r))? },
+            policy_digest: { r.quick_name(b',', b"\"policy_digest\":")?; shape::quick_optional(r, |r| shapes::TEXT_0.quick(r))? },
+            root_cause_claim: { r.quick_name(b',', b"\"root_cause_claim\":")?; shape::quick_choice(r, &IncidentObservationsRootCauseClaim::CHOICE).map(IncidentObservationsRootCauseClaim::from_index)? },
+        } } else { Self {
+            contract_content_id: { r.quick_name(b'{', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
+            evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
+            policy_digest: { r.quick_name(b',', b"\"policy_digest\":")?; shape::quick_optional(r, |r| shapes::TEXT_0.quick(r))? },
+            consecutive_skips: { r.quick_name(b',', b"\"consecutive_skips\":")?; shapes::INTEGER_8.quick(r)? },
+            observations: { r.quick_name(b',', b"\"observations\":")?; shape::ArrayShape { min: 0, max: 4096 }.quick(r, |r| IncidentObservation::read_quickly::<SORTED>(r))? },
+            root_cause_claim: { r.quick_name(b',', b"\"root_cause_claim\":")?; shape::quick_choice(r, &IncidentObservationsRootCauseClaim::CHOICE).map(IncidentObservationsRootCauseClaim::from_index)? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

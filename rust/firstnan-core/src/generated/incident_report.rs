@@ -81,27 +81,23 @@ impl<'a> Record<'a> for IncidentReport<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                action: { r.quick_name(b'{', b"\"action\":")?; shape::quick_choice(r, &IncidentReportAction::CHOICE).map(IncidentReportAction::from_index)? },
-                contract_content_id: { r.quick_name(b',', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
-                decision: { r.quick_name(b',', b"\"decision\":")?; shape::quick_choice(r, &IncidentReportDecision::CHOICE).map(IncidentReportDecision::from_index)? },
-                earliest_nonfinite_stage: { r.quick_name(b',', b"\"earliest_nonfinite_stage\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index))? },
-                evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
-                evidence_id: { r.quick_name(b',', b"\"evidence_id\":")?; shapes::TEXT_2.quick(r)? },
-                root_cause_claim: { r.quick_name(b',', b"\"root_cause_claim\":")?; shape::quick_choice(r, &IncidentReportRootCauseClaim::CHOICE).map(IncidentReportRootCauseClaim::from_index)? },
-            }
-        } else {
-            Self {
-                contract_content_id: { r.quick_name(b'{', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
-                evidence_id: { r.quick_name(b',', b"\"evidence_id\":")?; shapes::TEXT_2.quick(r)? },
-                evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
-                decision: { r.quick_name(b',', b"\"decision\":")?; shape::quick_choice(r, &IncidentReportDecision::CHOICE).map(IncidentReportDecision::from_index)? },
-                earliest_nonfinite_stage: { r.quick_name(b',', b"\"earliest_nonfinite_stage\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index))? },
-                action: { r.quick_name(b',', b"\"action\":")?; shape::quick_choice(r, &IncidentReportAction::CHOICE).map(IncidentReportAction::from_index)? },
-                root_cause_claim: { r.quick_name(b',', b"\"root_cause_claim\":")?; shape::quick_choice(r, &IncidentReportRootCauseClaim::CHOICE).map(IncidentReportRootCauseClaim::from_index)? },
-            }
-        };
+        let record = if SORTED { Self {
+            action: { r.quick_name(b'{', b"\"action\":")?; shape::quick_choice(r, &IncidentReportAction::CHOICE).map(IncidentReportAction::from_index)? },
+            contract_content_id: { r.quick_name(b',', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
+            decision: { r.quick_name(b',', b"\"decision\":")?; shape::quick_choice(r, &IncidentReportDecision::CHOICE).map(IncidentReportDecision::from_index)? },
+            earliest_nonfinite_stage: { r.quick_name(b',', b"\"earliest_nonfinite_stage\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index))? },
+            evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
+            evidence_id: { r.quick_name(b',', b"\"evidence_id\":")?; shapes::TEXT_2.quick(r)? },
+            root_cause_claim: { r.quick_name(b',', b"\"root_cause_claim\":")?; shape::quick_choice(r, &IncidentReportRootCauseClaim::CHOICE).map(IncidentReportRootCauseClaim::from_index)? },
+        } } else { Self {
+            contract_content_id: { r.quick_name(b'{', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
+            evidence_id: { r.quick_name(b',', b"\"evidence_id\":")?; shapes::TEXT_2.quick(r)? },
+            evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
+            decision: { r.quick_name(b',', b"\"decision\":")?; shape::quick_choice(r, &IncidentReportDecision::CHOICE).map(IncidentReportDecision::from_index)? },
+            earliest_nonfinite_stage: { r.quick_name(b',', b"\"earliest_nonfinite_stage\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index))? },
+            action: { r.quick_name(b',', b"\"action\":")?; shape::quick_choice(r, &IncidentReportAction::CHOICE).map(IncidentReportAction::from_index)? },
+            root_cause_claim: { r.quick_name(b',', b"\"root_cause_claim\":")?; shape::quick_choice(r, &IncidentReportRootCauseClaim::CHOICE).map(IncidentReportRootCauseClaim::from_index)? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

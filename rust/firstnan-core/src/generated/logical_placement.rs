@@ -99,33 +99,29 @@ impl<'a> Record<'a> for LogicalPlacement<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                direction_axis: { r.quick_name(b'{', b"\"direction_axis\":")?; shapes::INTEGER_11.quick(r)? },
-                dtype: { r.quick_name(b',', b"\"dtype\":")?; shape::quick_choice(r, &LogicalPlacementDtype::CHOICE).map(LogicalPlacementDtype::from_index)? },
-                global_shape: { r.quick_name(b',', b"\"global_shape\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::INTEGER_9.quick(r))? },
-                kind: { r.quick_name(b',', b"\"kind\":")?; shape::quick_choice(r, &PlacementKind::CHOICE).map(PlacementKind::from_index)? },
-                logical_name: { r.quick_name(b',', b"\"logical_name\":")?; shapes::TEXT_5.quick(r)? },
-                rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
-                shard_dim: { r.quick_name(b',', b"\"shard_dim\":")?; shape::quick_optional(r, |r| shapes::INTEGER_11.quick(r))? },
-                shard_end: { r.quick_name(b',', b"\"shard_end\":")?; shapes::INTEGER_7.quick(r)? },
-                shard_start: { r.quick_name(b',', b"\"shard_start\":")?; shapes::INTEGER_7.quick(r)? },
-                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
-            }
-        } else {
-            Self {
-                logical_name: { r.quick_name(b'{', b"\"logical_name\":")?; shapes::TEXT_5.quick(r)? },
-                global_shape: { r.quick_name(b',', b"\"global_shape\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::INTEGER_9.quick(r))? },
-                dtype: { r.quick_name(b',', b"\"dtype\":")?; shape::quick_choice(r, &LogicalPlacementDtype::CHOICE).map(LogicalPlacementDtype::from_index)? },
-                kind: { r.quick_name(b',', b"\"kind\":")?; shape::quick_choice(r, &PlacementKind::CHOICE).map(PlacementKind::from_index)? },
-                rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
-                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
-                direction_axis: { r.quick_name(b',', b"\"direction_axis\":")?; shapes::INTEGER_11.quick(r)? },
-                shard_dim: { r.quick_name(b',', b"\"shard_dim\":")?; shape::quick_optional(r, |r| shapes::INTEGER_11.quick(r))? },
-                shard_start: { r.quick_name(b',', b"\"shard_start\":")?; shapes::INTEGER_7.quick(r)? },
-                shard_end: { r.quick_name(b',', b"\"shard_end\":")?; shapes::INTEGER_7.quick(r)? },
-            }
-        };
+        let record = if SORTED { Self {
+            direction_axis: { r.quick_name(b'{', b"\"direction_axis\":")?; shapes::INTEGER_11.quick(r)? },
+            dtype: { r.quick_name(b',', b"\"dtype\":")?; shape::quick_choice(r, &LogicalPlacementDtype::CHOICE).map(LogicalPlacementDtype::from_index)? },
+            global_shape: { r.quick_name(b',', b"\"global_shape\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::INTEGER_9.quick(r))? },
+            kind: { r.quick_name(b',', b"\"kind\":")?; shape::quick_choice(r, &PlacementKind::CHOICE).map(PlacementKind::from_index)? },
+            logical_name: { r.quick_name(b',', b"\"logical_name\":")?; shapes::TEXT_5.quick(r)? },
+            rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+            shard_dim: { r.quick_name(b',', b"\"shard_dim\":")?; shape::quick_optional(r, |r| shapes::INTEGER_11.quick(r))? },
+            shard_end: { r.quick_name(b',', b"\"shard_end\":")?; shapes::INTEGER_7.quick(r)? },
+            shard_start: { r.quick_name(b',', b"\"shard_start\":")?; shapes::INTEGER_7.quick(r)? },
+            world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+        } } else { Self {
+            logical_name: { r.quick_name(b'{', b"\"logical_name\":")?; shapes::TEXT_5.quick(r)? },
+            global_shape: { r.quick_name(b',', b"\"global_shape\":")?; shape::ArrayShape { min: 2, max: 2 }.quick(r, |r| shapes::INTEGER_9.quick(r))? },
+            dtype: { r.quick_name(b',', b"\"dtype\":")?; shape::quick_choice(r, &LogicalPlacementDtype::CHOICE).map(LogicalPlacementDtype::from_index)? },
+            kind: { r.quick_name(b',', b"\"kind\":")?; shape::quick_choice(r, &PlacementKind::CHOICE).map(PlacementKind::from_index)? },
+            rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+            world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+            direction_axis: { r.quick_name(b',', b"\"direction_axis\":")?; shapes::INTEGER_11.quick(r)? },
+            shard_dim: { r.quick_name(b',', b"\"shard_dim\":")?; shape::quick_optional(r, |r| shapes::INTEGER_11.quick(r))? },
+            shard_start: { r.quick_name(b',', b"\"shard_start\":")?; shapes::INTEGER_7.quick(r)? },
+            shard_end: { r.quick_name(b',', b"\"shard_end\":")?; shapes::INTEGER_7.quick(r)? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

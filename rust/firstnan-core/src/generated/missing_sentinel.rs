@@ -63,21 +63,17 @@ impl<'a> Record<'a> for MissingSentinel<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                path: { r.quick_name(b'{', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
-                reason: { r.quick_name(b',', b"\"reason\":")?; shapes::TEXT_4.quick(r)? },
-                stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index)? },
-                value: { r.quick_name(b',', b"\"value\":")?; shapes::INTEGER_12.quick(r)? },
-            }
-        } else {
-            Self {
-                stage: { r.quick_name(b'{', b"\"stage\":")?; shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index)? },
-                path: { r.quick_name(b',', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
-                value: { r.quick_name(b',', b"\"value\":")?; shapes::INTEGER_12.quick(r)? },
-                reason: { r.quick_name(b',', b"\"reason\":")?; shapes::TEXT_4.quick(r)? },
-            }
-        };
+        let record = if SORTED { Self {
+            path: { r.quick_name(b'{', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
+            reason: { r.quick_name(b',', b"\"reason\":")?; shapes::TEXT_4.quick(r)? },
+            stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index)? },
+            value: { r.quick_name(b',', b"\"value\":")?; shapes::INTEGER_12.quick(r)? },
+        } } else { Self {
+            stage: { r.quick_name(b'{', b"\"stage\":")?; shape::quick_choice(r, &StageName::CHOICE).map(StageName::from_index)? },
+            path: { r.quick_name(b',', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
+            value: { r.quick_name(b',', b"\"value\":")?; shapes::INTEGER_12.quick(r)? },
+            reason: { r.quick_name(b',', b"\"reason\":")?; shapes::TEXT_4.quick(r)? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

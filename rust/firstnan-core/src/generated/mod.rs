@@ -84,7 +84,8 @@ mod prelude {
 }
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Builder, Choice, FieldType, Record, RecordInfo, Taker, Value, take_quickly};
+use crate::json::Reader;
+use crate::record::{Builder, Choice, FieldType, Record, RecordInfo, Taker, Value, decode_quickly};
 
 /// Every closed record; the index is what the classes of other languages are registered under.
 pub static RECORDS: [&RecordInfo; 27] = [
@@ -298,30 +299,58 @@ impl<'a> AnyRecord<'a> {
         }
     }
 
-    /// Hands over a record in the usual spelling, or None where [`Self::decode`] has to look; `kind` is an index of [`KINDS`].
-    pub fn take_quickly<T: Taker>(kind: usize, data: &'a [u8], taker: T) -> Option<T::Out> {
+    /// The first that [`Self::decode`] tries: a record in the usual spelling, or None, which refuses nothing.
+    pub fn decode_quickly(kind: usize, data: &'a [u8]) -> Option<Self> {
+        let reader = Reader::new(data).ok()?;
         match kind {
-            0 => take_quickly::<Checkpoint, T>(data, taker),
-            1 => take_quickly::<Envelope, T>(data, taker),
-            2 => take_quickly::<ExpectedNonfinite, T>(data, taker),
-            3 => take_quickly::<IncidentObservation, T>(data, taker),
-            4 => take_quickly::<IncidentObservations, T>(data, taker),
-            5 => take_quickly::<IncidentReport, T>(data, taker),
-            6 => take_quickly::<LogicalPlacement, T>(data, taker),
-            7 => take_quickly::<MissingSentinel, T>(data, taker),
-            8 => take_quickly::<NonfinitePolicy, T>(data, taker),
-            9 => take_quickly::<RankInventory, T>(data, taker),
-            10 => take_quickly::<RoleOfLeaves, T>(data, taker),
-            11 => take_quickly::<RunIdentity, T>(data, taker),
-            12 => take_quickly::<RunRecord, T>(data, taker),
-            13 => take_quickly::<StageMessage, T>(data, taker),
-            14 => take_quickly::<StageTelemetry, T>(data, taker),
-            15 => take_quickly::<TopologyPlan, T>(data, taker),
-            16 => take_quickly::<TrainingIncidentContract, T>(data, taker),
-            17 => take_quickly::<TrainingRunEvidence, T>(data, taker),
-            18 => take_quickly::<WorkerConfiguration, T>(data, taker),
-            19 => take_quickly::<WorkerEvent, T>(data, taker),
+            0 => decode_quickly(&reader).map(Self::Checkpoint),
+            1 => decode_quickly(&reader).map(Self::Envelope),
+            2 => decode_quickly(&reader).map(Self::ExpectedNonfinite),
+            3 => decode_quickly(&reader).map(Self::IncidentObservation),
+            4 => decode_quickly(&reader).map(Self::IncidentObservations),
+            5 => decode_quickly(&reader).map(Self::IncidentReport),
+            6 => decode_quickly(&reader).map(Self::LogicalPlacement),
+            7 => decode_quickly(&reader).map(Self::MissingSentinel),
+            8 => decode_quickly(&reader).map(Self::NonfinitePolicy),
+            9 => decode_quickly(&reader).map(Self::RankInventory),
+            10 => decode_quickly(&reader).map(Self::RoleOfLeaves),
+            11 => decode_quickly(&reader).map(Self::RunIdentity),
+            12 => decode_quickly(&reader).map(Self::RunRecord),
+            13 => decode_quickly(&reader).map(Self::StageMessage),
+            14 => decode_quickly(&reader).map(Self::StageTelemetry),
+            15 => decode_quickly(&reader).map(Self::TopologyPlan),
+            16 => decode_quickly(&reader).map(Self::TrainingIncidentContract),
+            17 => decode_quickly(&reader).map(Self::TrainingRunEvidence),
+            18 => decode_quickly(&reader).map(Self::WorkerConfiguration),
+            19 => decode_quickly(&reader).map(Self::WorkerEvent),
             _ => None,
+        }
+    }
+
+    /// As [`Self::decode`], but the record is handed over where it is, and not moved.
+    pub fn decode_then<T: Taker>(kind: usize, data: &'a [u8], taker: T) -> Result<T::Out> {
+        match kind {
+            0 => Checkpoint::decode(data).map(|it| taker.take(&it)),
+            1 => Envelope::decode(data).map(|it| taker.take(&it)),
+            2 => ExpectedNonfinite::decode(data).map(|it| taker.take(&it)),
+            3 => IncidentObservation::decode(data).map(|it| taker.take(&it)),
+            4 => IncidentObservations::decode(data).map(|it| taker.take(&it)),
+            5 => IncidentReport::decode(data).map(|it| taker.take(&it)),
+            6 => LogicalPlacement::decode(data).map(|it| taker.take(&it)),
+            7 => MissingSentinel::decode(data).map(|it| taker.take(&it)),
+            8 => NonfinitePolicy::decode(data).map(|it| taker.take(&it)),
+            9 => RankInventory::decode(data).map(|it| taker.take(&it)),
+            10 => RoleOfLeaves::decode(data).map(|it| taker.take(&it)),
+            11 => RunIdentity::decode(data).map(|it| taker.take(&it)),
+            12 => RunRecord::decode(data).map(|it| taker.take(&it)),
+            13 => StageMessage::decode(data).map(|it| taker.take(&it)),
+            14 => StageTelemetry::decode(data).map(|it| taker.take(&it)),
+            15 => TopologyPlan::decode(data).map(|it| taker.take(&it)),
+            16 => TrainingIncidentContract::decode(data).map(|it| taker.take(&it)),
+            17 => TrainingRunEvidence::decode(data).map(|it| taker.take(&it)),
+            18 => WorkerConfiguration::decode(data).map(|it| taker.take(&it)),
+            19 => WorkerEvent::decode(data).map(|it| taker.take(&it)),
+            _ => Err(Error::new(ErrorKind::RecordKind)),
         }
     }
 

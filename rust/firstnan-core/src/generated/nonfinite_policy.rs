@@ -75,25 +75,21 @@ impl<'a> Record<'a> for NonfinitePolicy<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                expected: { r.quick_name(b'{', b"\"expected\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| ExpectedNonfinite::read_quickly::<SORTED>(r))? },
-                maximum_consecutive_skips: { r.quick_name(b',', b"\"maximum_consecutive_skips\":")?; shapes::INTEGER_13.quick(r)? },
-                missing: { r.quick_name(b',', b"\"missing\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| MissingSentinel::read_quickly::<SORTED>(r))? },
-                policy_version: { r.quick_name(b',', b"\"policy_version\":")?; shapes::TEXT_2.quick(r)? },
-                roles: { r.quick_name(b',', b"\"roles\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| RoleOfLeaves::read_quickly::<SORTED>(r))? },
-                skip_may_change: { r.quick_name(b',', b"\"skip_may_change\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| shapes::TEXT_3.quick(r))? },
-            }
-        } else {
-            Self {
-                policy_version: { r.quick_name(b'{', b"\"policy_version\":")?; shapes::TEXT_2.quick(r)? },
-                expected: { r.quick_name(b',', b"\"expected\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| ExpectedNonfinite::read_quickly::<SORTED>(r))? },
-                missing: { r.quick_name(b',', b"\"missing\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| MissingSentinel::read_quickly::<SORTED>(r))? },
-                roles: { r.quick_name(b',', b"\"roles\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| RoleOfLeaves::read_quickly::<SORTED>(r))? },
-                maximum_consecutive_skips: { r.quick_name(b',', b"\"maximum_consecutive_skips\":")?; shapes::INTEGER_13.quick(r)? },
-                skip_may_change: { r.quick_name(b',', b"\"skip_may_change\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| shapes::TEXT_3.quick(r))? },
-            }
-        };
+        let record = if SORTED { Self {
+            expected: { r.quick_name(b'{', b"\"expected\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| ExpectedNonfinite::read_quickly::<SORTED>(r))? },
+            maximum_consecutive_skips: { r.quick_name(b',', b"\"maximum_consecutive_skips\":")?; shapes::INTEGER_13.quick(r)? },
+            missing: { r.quick_name(b',', b"\"missing\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| MissingSentinel::read_quickly::<SORTED>(r))? },
+            policy_version: { r.quick_name(b',', b"\"policy_version\":")?; shapes::TEXT_2.quick(r)? },
+            roles: { r.quick_name(b',', b"\"roles\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| RoleOfLeaves::read_quickly::<SORTED>(r))? },
+            skip_may_change: { r.quick_name(b',', b"\"skip_may_change\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| shapes::TEXT_3.quick(r))? },
+        } } else { Self {
+            policy_version: { r.quick_name(b'{', b"\"policy_version\":")?; shapes::TEXT_2.quick(r)? },
+            expected: { r.quick_name(b',', b"\"expected\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| ExpectedNonfinite::read_quickly::<SORTED>(r))? },
+            missing: { r.quick_name(b',', b"\"missing\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| MissingSentinel::read_quickly::<SORTED>(r))? },
+            roles: { r.quick_name(b',', b"\"roles\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| RoleOfLeaves::read_quickly::<SORTED>(r))? },
+            maximum_consecutive_skips: { r.quick_name(b',', b"\"maximum_consecutive_skips\":")?; shapes::INTEGER_13.quick(r)? },
+            skip_may_change: { r.quick_name(b',', b"\"skip_may_change\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| shapes::TEXT_3.quick(r))? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

@@ -99,33 +99,29 @@ impl<'a> Record<'a> for RankInventory<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                device_digest: { r.quick_name(b'{', b"\"device_digest\":")?; shapes::TEXT_0.quick(r)? },
-                device_kind: { r.quick_name(b',', b"\"device_kind\":")?; shape::quick_choice(r, &RankInventoryDeviceKind::CHOICE).map(RankInventoryDeviceKind::from_index)? },
-                free_memory_bytes: { r.quick_name(b',', b"\"free_memory_bytes\":")?; shapes::INTEGER_7.quick(r)? },
-                host_digest: { r.quick_name(b',', b"\"host_digest\":")?; shapes::TEXT_0.quick(r)? },
-                local_rank: { r.quick_name(b',', b"\"local_rank\":")?; shapes::INTEGER_3.quick(r)? },
-                rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
-                software_digest: { r.quick_name(b',', b"\"software_digest\":")?; shapes::TEXT_0.quick(r)? },
-                storage_digest: { r.quick_name(b',', b"\"storage_digest\":")?; shapes::TEXT_0.quick(r)? },
-                total_memory_bytes: { r.quick_name(b',', b"\"total_memory_bytes\":")?; shapes::INTEGER_9.quick(r)? },
-                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
-            }
-        } else {
-            Self {
-                rank: { r.quick_name(b'{', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
-                local_rank: { r.quick_name(b',', b"\"local_rank\":")?; shapes::INTEGER_3.quick(r)? },
-                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
-                host_digest: { r.quick_name(b',', b"\"host_digest\":")?; shapes::TEXT_0.quick(r)? },
-                device_digest: { r.quick_name(b',', b"\"device_digest\":")?; shapes::TEXT_0.quick(r)? },
-                device_kind: { r.quick_name(b',', b"\"device_kind\":")?; shape::quick_choice(r, &RankInventoryDeviceKind::CHOICE).map(RankInventoryDeviceKind::from_index)? },
-                total_memory_bytes: { r.quick_name(b',', b"\"total_memory_bytes\":")?; shapes::INTEGER_9.quick(r)? },
-                free_memory_bytes: { r.quick_name(b',', b"\"free_memory_bytes\":")?; shapes::INTEGER_7.quick(r)? },
-                software_digest: { r.quick_name(b',', b"\"software_digest\":")?; shapes::TEXT_0.quick(r)? },
-                storage_digest: { r.quick_name(b',', b"\"storage_digest\":")?; shapes::TEXT_0.quick(r)? },
-            }
-        };
+        let record = if SORTED { Self {
+            device_digest: { r.quick_name(b'{', b"\"device_digest\":")?; shapes::TEXT_0.quick(r)? },
+            device_kind: { r.quick_name(b',', b"\"device_kind\":")?; shape::quick_choice(r, &RankInventoryDeviceKind::CHOICE).map(RankInventoryDeviceKind::from_index)? },
+            free_memory_bytes: { r.quick_name(b',', b"\"free_memory_bytes\":")?; shapes::INTEGER_7.quick(r)? },
+            host_digest: { r.quick_name(b',', b"\"host_digest\":")?; shapes::TEXT_0.quick(r)? },
+            local_rank: { r.quick_name(b',', b"\"local_rank\":")?; shapes::INTEGER_3.quick(r)? },
+            rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+            software_digest: { r.quick_name(b',', b"\"software_digest\":")?; shapes::TEXT_0.quick(r)? },
+            storage_digest: { r.quick_name(b',', b"\"storage_digest\":")?; shapes::TEXT_0.quick(r)? },
+            total_memory_bytes: { r.quick_name(b',', b"\"total_memory_bytes\":")?; shapes::INTEGER_9.quick(r)? },
+            world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+        } } else { Self {
+            rank: { r.quick_name(b'{', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+            local_rank: { r.quick_name(b',', b"\"local_rank\":")?; shapes::INTEGER_3.quick(r)? },
+            world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+            host_digest: { r.quick_name(b',', b"\"host_digest\":")?; shapes::TEXT_0.quick(r)? },
+            device_digest: { r.quick_name(b',', b"\"device_digest\":")?; shapes::TEXT_0.quick(r)? },
+            device_kind: { r.quick_name(b',', b"\"device_kind\":")?; shape::quick_choice(r, &RankInventoryDeviceKind::CHOICE).map(RankInventoryDeviceKind::from_index)? },
+            total_memory_bytes: { r.quick_name(b',', b"\"total_memory_bytes\":")?; shapes::INTEGER_9.quick(r)? },
+            free_memory_bytes: { r.quick_name(b',', b"\"free_memory_bytes\":")?; shapes::INTEGER_7.quick(r)? },
+            software_digest: { r.quick_name(b',', b"\"software_digest\":")?; shapes::TEXT_0.quick(r)? },
+            storage_digest: { r.quick_name(b',', b"\"storage_digest\":")?; shapes::TEXT_0.quick(r)? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

@@ -51,17 +51,13 @@ impl<'a> Record<'a> for RoleOfLeaves<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                path: { r.quick_name(b'{', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
-                role: { r.quick_name(b',', b"\"role\":")?; shape::quick_choice(r, &LeafRole::CHOICE).map(LeafRole::from_index)? },
-            }
-        } else {
-            Self {
-                role: { r.quick_name(b'{', b"\"role\":")?; shape::quick_choice(r, &LeafRole::CHOICE).map(LeafRole::from_index)? },
-                path: { r.quick_name(b',', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
-            }
-        };
+        let record = if SORTED { Self {
+            path: { r.quick_name(b'{', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
+            role: { r.quick_name(b',', b"\"role\":")?; shape::quick_choice(r, &LeafRole::CHOICE).map(LeafRole::from_index)? },
+        } } else { Self {
+            role: { r.quick_name(b'{', b"\"role\":")?; shape::quick_choice(r, &LeafRole::CHOICE).map(LeafRole::from_index)? },
+            path: { r.quick_name(b',', b"\"path\":")?; shapes::TEXT_3.quick(r)? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

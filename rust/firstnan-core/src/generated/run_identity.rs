@@ -81,27 +81,23 @@ impl<'a> Record<'a> for RunIdentity<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                commit_sha: { r.quick_name(b'{', b"\"commit_sha\":")?; shapes::TEXT_7.quick(r)? },
-                config_digest: { r.quick_name(b',', b"\"config_digest\":")?; shapes::TEXT_0.quick(r)? },
-                model_digest: { r.quick_name(b',', b"\"model_digest\":")?; shapes::TEXT_0.quick(r)? },
-                run_id: { r.quick_name(b',', b"\"run_id\":")?; shapes::TEXT_6.quick(r)? },
-                source_digest: { r.quick_name(b',', b"\"source_digest\":")?; shapes::TEXT_0.quick(r)? },
-                tokenizer_digest: { r.quick_name(b',', b"\"tokenizer_digest\":")?; shapes::TEXT_0.quick(r)? },
-                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
-            }
-        } else {
-            Self {
-                run_id: { r.quick_name(b'{', b"\"run_id\":")?; shapes::TEXT_6.quick(r)? },
-                config_digest: { r.quick_name(b',', b"\"config_digest\":")?; shapes::TEXT_0.quick(r)? },
-                source_digest: { r.quick_name(b',', b"\"source_digest\":")?; shapes::TEXT_0.quick(r)? },
-                model_digest: { r.quick_name(b',', b"\"model_digest\":")?; shapes::TEXT_0.quick(r)? },
-                tokenizer_digest: { r.quick_name(b',', b"\"tokenizer_digest\":")?; shapes::TEXT_0.quick(r)? },
-                commit_sha: { r.quick_name(b',', b"\"commit_sha\":")?; shapes::TEXT_7.quick(r)? },
-                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
-            }
-        };
+        let record = if SORTED { Self {
+            commit_sha: { r.quick_name(b'{', b"\"commit_sha\":")?; shapes::TEXT_7.quick(r)? },
+            config_digest: { r.quick_name(b',', b"\"config_digest\":")?; shapes::TEXT_0.quick(r)? },
+            model_digest: { r.quick_name(b',', b"\"model_digest\":")?; shapes::TEXT_0.quick(r)? },
+            run_id: { r.quick_name(b',', b"\"run_id\":")?; shapes::TEXT_6.quick(r)? },
+            source_digest: { r.quick_name(b',', b"\"source_digest\":")?; shapes::TEXT_0.quick(r)? },
+            tokenizer_digest: { r.quick_name(b',', b"\"tokenizer_digest\":")?; shapes::TEXT_0.quick(r)? },
+            world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+        } } else { Self {
+            run_id: { r.quick_name(b'{', b"\"run_id\":")?; shapes::TEXT_6.quick(r)? },
+            config_digest: { r.quick_name(b',', b"\"config_digest\":")?; shapes::TEXT_0.quick(r)? },
+            source_digest: { r.quick_name(b',', b"\"source_digest\":")?; shapes::TEXT_0.quick(r)? },
+            model_digest: { r.quick_name(b',', b"\"model_digest\":")?; shapes::TEXT_0.quick(r)? },
+            tokenizer_digest: { r.quick_name(b',', b"\"tokenizer_digest\":")?; shapes::TEXT_0.quick(r)? },
+            commit_sha: { r.quick_name(b',', b"\"commit_sha\":")?; shapes::TEXT_7.quick(r)? },
+            world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

@@ -87,29 +87,25 @@ impl<'a> Record<'a> for RunRecord<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                config: { r.quick_name(b'{', b"\"config\":")?; WorkerConfiguration::read_quickly::<SORTED>(r)? },
-                events: { r.quick_name(b',', b"\"events\":")?; shape::ArrayShape { min: 0, max: 200005 }.quick(r, |r| WorkerEvent::read_quickly::<SORTED>(r))? },
-                malformed_stdout: { r.quick_name(b',', b"\"malformed_stdout\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| shapes::TEXT_3.quick(r))? },
-                returncode: { r.quick_name(b',', b"\"returncode\":")?; shapes::INTEGER_18.quick(r)? },
-                status: { r.quick_name(b',', b"\"status\":")?; shape::quick_choice(r, &RunRecordStatus::CHOICE).map(RunRecordStatus::from_index)? },
-                stderr: { r.quick_name(b',', b"\"stderr\":")?; shapes::TEXT_10.quick(r)? },
-                wall_s: { r.quick_name(b',', b"\"wall_s\":")?; shapes::REAL_2.read(r).ok()? },
-                worker_hash: { r.quick_name(b',', b"\"worker_hash\":")?; shapes::TEXT_0.quick(r)? },
-            }
-        } else {
-            Self {
-                status: { r.quick_name(b'{', b"\"status\":")?; shape::quick_choice(r, &RunRecordStatus::CHOICE).map(RunRecordStatus::from_index)? },
-                returncode: { r.quick_name(b',', b"\"returncode\":")?; shapes::INTEGER_18.quick(r)? },
-                wall_s: { r.quick_name(b',', b"\"wall_s\":")?; shapes::REAL_2.read(r).ok()? },
-                events: { r.quick_name(b',', b"\"events\":")?; shape::ArrayShape { min: 0, max: 200005 }.quick(r, |r| WorkerEvent::read_quickly::<SORTED>(r))? },
-                stderr: { r.quick_name(b',', b"\"stderr\":")?; shapes::TEXT_10.quick(r)? },
-                worker_hash: { r.quick_name(b',', b"\"worker_hash\":")?; shapes::TEXT_0.quick(r)? },
-                config: { r.quick_name(b',', b"\"config\":")?; WorkerConfiguration::read_quickly::<SORTED>(r)? },
-                malformed_stdout: { r.quick_name(b',', b"\"malformed_stdout\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| shapes::TEXT_3.quick(r))? },
-            }
-        };
+        let record = if SORTED { Self {
+            config: { r.quick_name(b'{', b"\"config\":")?; WorkerConfiguration::read_quickly::<SORTED>(r)? },
+            events: { r.quick_name(b',', b"\"events\":")?; shape::ArrayShape { min: 0, max: 200005 }.quick(r, |r| WorkerEvent::read_quickly::<SORTED>(r))? },
+            malformed_stdout: { r.quick_name(b',', b"\"malformed_stdout\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| shapes::TEXT_3.quick(r))? },
+            returncode: { r.quick_name(b',', b"\"returncode\":")?; shapes::INTEGER_18.quick(r)? },
+            status: { r.quick_name(b',', b"\"status\":")?; shape::quick_choice(r, &RunRecordStatus::CHOICE).map(RunRecordStatus::from_index)? },
+            stderr: { r.quick_name(b',', b"\"stderr\":")?; shapes::TEXT_10.quick(r)? },
+            wall_s: { r.quick_name(b',', b"\"wall_s\":")?; shapes::REAL_2.read(r).ok()? },
+            worker_hash: { r.quick_name(b',', b"\"worker_hash\":")?; shapes::TEXT_0.quick(r)? },
+        } } else { Self {
+            status: { r.quick_name(b'{', b"\"status\":")?; shape::quick_choice(r, &RunRecordStatus::CHOICE).map(RunRecordStatus::from_index)? },
+            returncode: { r.quick_name(b',', b"\"returncode\":")?; shapes::INTEGER_18.quick(r)? },
+            wall_s: { r.quick_name(b',', b"\"wall_s\":")?; shapes::REAL_2.read(r).ok()? },
+            events: { r.quick_name(b',', b"\"events\":")?; shape::ArrayShape { min: 0, max: 200005 }.quick(r, |r| WorkerEvent::read_quickly::<SORTED>(r))? },
+            stderr: { r.quick_name(b',', b"\"stderr\":")?; shapes::TEXT_10.quick(r)? },
+            worker_hash: { r.quick_name(b',', b"\"worker_hash\":")?; shapes::TEXT_0.quick(r)? },
+            config: { r.quick_name(b',', b"\"config\":")?; WorkerConfiguration::read_quickly::<SORTED>(r)? },
+            malformed_stdout: { r.quick_name(b',', b"\"malformed_stdout\":")?; shape::ArrayShape { min: 0, max: 64 }.quick(r, |r| shapes::TEXT_3.quick(r))? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

@@ -81,27 +81,23 @@ impl<'a> Record<'a> for StageMessage<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                error_code: { r.quick_name(b'{', b"\"error_code\":")?; shape::quick_optional(r, |r| shapes::TEXT_11.quick(r))? },
-                identity_digest: { r.quick_name(b',', b"\"identity_digest\":")?; shapes::TEXT_0.quick(r)? },
-                rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
-                run_id: { r.quick_name(b',', b"\"run_id\":")?; shapes::TEXT_6.quick(r)? },
-                sequence: { r.quick_name(b',', b"\"sequence\":")?; shapes::INTEGER_7.quick(r)? },
-                stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_choice(r, &RuntimeStage::CHOICE).map(RuntimeStage::from_index)? },
-                vote: { r.quick_name(b',', b"\"vote\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &Vote::CHOICE).map(Vote::from_index))? },
-            }
-        } else {
-            Self {
-                run_id: { r.quick_name(b'{', b"\"run_id\":")?; shapes::TEXT_6.quick(r)? },
-                identity_digest: { r.quick_name(b',', b"\"identity_digest\":")?; shapes::TEXT_0.quick(r)? },
-                rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
-                sequence: { r.quick_name(b',', b"\"sequence\":")?; shapes::INTEGER_7.quick(r)? },
-                stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_choice(r, &RuntimeStage::CHOICE).map(RuntimeStage::from_index)? },
-                vote: { r.quick_name(b',', b"\"vote\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &Vote::CHOICE).map(Vote::from_index))? },
-                error_code: { r.quick_name(b',', b"\"error_code\":")?; shape::quick_optional(r, |r| shapes::TEXT_11.quick(r))? },
-            }
-        };
+        let record = if SORTED { Self {
+            error_code: { r.quick_name(b'{', b"\"error_code\":")?; shape::quick_optional(r, |r| shapes::TEXT_11.quick(r))? },
+            identity_digest: { r.quick_name(b',', b"\"identity_digest\":")?; shapes::TEXT_0.quick(r)? },
+            rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+            run_id: { r.quick_name(b',', b"\"run_id\":")?; shapes::TEXT_6.quick(r)? },
+            sequence: { r.quick_name(b',', b"\"sequence\":")?; shapes::INTEGER_7.quick(r)? },
+            stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_choice(r, &RuntimeStage::CHOICE).map(RuntimeStage::from_index)? },
+            vote: { r.quick_name(b',', b"\"vote\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &Vote::CHOICE).map(Vote::from_index))? },
+        } } else { Self {
+            run_id: { r.quick_name(b'{', b"\"run_id\":")?; shapes::TEXT_6.quick(r)? },
+            identity_digest: { r.quick_name(b',', b"\"identity_digest\":")?; shapes::TEXT_0.quick(r)? },
+            rank: { r.quick_name(b',', b"\"rank\":")?; shapes::INTEGER_3.quick(r)? },
+            sequence: { r.quick_name(b',', b"\"sequence\":")?; shapes::INTEGER_7.quick(r)? },
+            stage: { r.quick_name(b',', b"\"stage\":")?; shape::quick_choice(r, &RuntimeStage::CHOICE).map(RuntimeStage::from_index)? },
+            vote: { r.quick_name(b',', b"\"vote\":")?; shape::quick_optional(r, |r| shape::quick_choice(r, &Vote::CHOICE).map(Vote::from_index))? },
+            error_code: { r.quick_name(b',', b"\"error_code\":")?; shape::quick_optional(r, |r| shapes::TEXT_11.quick(r))? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

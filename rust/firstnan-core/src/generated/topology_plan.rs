@@ -63,21 +63,17 @@ impl<'a> Record<'a> for TopologyPlan<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                backend: { r.quick_name(b'{', b"\"backend\":")?; shape::quick_choice(r, &TopologyPlanBackend::CHOICE).map(TopologyPlanBackend::from_index)? },
-                coordinator_rank: { r.quick_name(b',', b"\"coordinator_rank\":")?; shapes::INTEGER_3.quick(r)? },
-                placement_plan_digest: { r.quick_name(b',', b"\"placement_plan_digest\":")?; shapes::TEXT_0.quick(r)? },
-                world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
-            }
-        } else {
-            Self {
-                world_size: { r.quick_name(b'{', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
-                coordinator_rank: { r.quick_name(b',', b"\"coordinator_rank\":")?; shapes::INTEGER_3.quick(r)? },
-                backend: { r.quick_name(b',', b"\"backend\":")?; shape::quick_choice(r, &TopologyPlanBackend::CHOICE).map(TopologyPlanBackend::from_index)? },
-                placement_plan_digest: { r.quick_name(b',', b"\"placement_plan_digest\":")?; shapes::TEXT_0.quick(r)? },
-            }
-        };
+        let record = if SORTED { Self {
+            backend: { r.quick_name(b'{', b"\"backend\":")?; shape::quick_choice(r, &TopologyPlanBackend::CHOICE).map(TopologyPlanBackend::from_index)? },
+            coordinator_rank: { r.quick_name(b',', b"\"coordinator_rank\":")?; shapes::INTEGER_3.quick(r)? },
+            placement_plan_digest: { r.quick_name(b',', b"\"placement_plan_digest\":")?; shapes::TEXT_0.quick(r)? },
+            world_size: { r.quick_name(b',', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+        } } else { Self {
+            world_size: { r.quick_name(b'{', b"\"world_size\":")?; shapes::INTEGER_10.quick(r)? },
+            coordinator_rank: { r.quick_name(b',', b"\"coordinator_rank\":")?; shapes::INTEGER_3.quick(r)? },
+            backend: { r.quick_name(b',', b"\"backend\":")?; shape::quick_choice(r, &TopologyPlanBackend::CHOICE).map(TopologyPlanBackend::from_index)? },
+            placement_plan_digest: { r.quick_name(b',', b"\"placement_plan_digest\":")?; shapes::TEXT_0.quick(r)? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

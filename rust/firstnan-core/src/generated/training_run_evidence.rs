@@ -63,21 +63,17 @@ impl<'a> Record<'a> for TrainingRunEvidence<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                contract_content_id: { r.quick_name(b'{', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
-                evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
-                evidence_id: { r.quick_name(b',', b"\"evidence_id\":")?; shapes::TEXT_2.quick(r)? },
-                stages: { r.quick_name(b',', b"\"stages\":")?; shape::ArrayShape { min: 5, max: 5 }.quick(r, |r| StageTelemetry::read_quickly::<SORTED>(r))? },
-            }
-        } else {
-            Self {
-                evidence_id: { r.quick_name(b'{', b"\"evidence_id\":")?; shapes::TEXT_2.quick(r)? },
-                evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
-                contract_content_id: { r.quick_name(b',', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
-                stages: { r.quick_name(b',', b"\"stages\":")?; shape::ArrayShape { min: 5, max: 5 }.quick(r, |r| StageTelemetry::read_quickly::<SORTED>(r))? },
-            }
-        };
+        let record = if SORTED { Self {
+            contract_content_id: { r.quick_name(b'{', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
+            evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
+            evidence_id: { r.quick_name(b',', b"\"evidence_id\":")?; shapes::TEXT_2.quick(r)? },
+            stages: { r.quick_name(b',', b"\"stages\":")?; shape::ArrayShape { min: 5, max: 5 }.quick(r, |r| StageTelemetry::read_quickly::<SORTED>(r))? },
+        } } else { Self {
+            evidence_id: { r.quick_name(b'{', b"\"evidence_id\":")?; shapes::TEXT_2.quick(r)? },
+            evidence_content_id: { r.quick_name(b',', b"\"evidence_content_id\":")?; shapes::TEXT_2.quick(r)? },
+            contract_content_id: { r.quick_name(b',', b"\"contract_content_id\":")?; shapes::TEXT_2.quick(r)? },
+            stages: { r.quick_name(b',', b"\"stages\":")?; shape::ArrayShape { min: 5, max: 5 }.quick(r, |r| StageTelemetry::read_quickly::<SORTED>(r))? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }

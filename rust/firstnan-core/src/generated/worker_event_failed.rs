@@ -63,21 +63,17 @@ impl<'a> Record<'a> for WorkerFailed<'a> {
     }
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
-        let record = if SORTED {
-            Self {
-                event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerFailedEvent::CHOICE).map(WorkerFailedEvent::from_index)? },
-                kind: { r.quick_name(b',', b"\"kind\":")?; shapes::TEXT_8.quick(r)? },
-                message: { r.quick_name(b',', b"\"message\":")?; shapes::TEXT_9.quick(r)? },
-                monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
-            }
-        } else {
-            Self {
-                event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerFailedEvent::CHOICE).map(WorkerFailedEvent::from_index)? },
-                monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
-                kind: { r.quick_name(b',', b"\"kind\":")?; shapes::TEXT_8.quick(r)? },
-                message: { r.quick_name(b',', b"\"message\":")?; shapes::TEXT_9.quick(r)? },
-            }
-        };
+        let record = if SORTED { Self {
+            event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerFailedEvent::CHOICE).map(WorkerFailedEvent::from_index)? },
+            kind: { r.quick_name(b',', b"\"kind\":")?; shapes::TEXT_8.quick(r)? },
+            message: { r.quick_name(b',', b"\"message\":")?; shapes::TEXT_9.quick(r)? },
+            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+        } } else { Self {
+            event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerFailedEvent::CHOICE).map(WorkerFailedEvent::from_index)? },
+            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+            kind: { r.quick_name(b',', b"\"kind\":")?; shapes::TEXT_8.quick(r)? },
+            message: { r.quick_name(b',', b"\"message\":")?; shapes::TEXT_9.quick(r)? },
+        } };
         r.quick_byte(b'}')?;
         Some(record)
     }
