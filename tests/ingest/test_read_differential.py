@@ -6,7 +6,7 @@ from typing import Any
 import plain
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lines import ENVELOPE as ENVELOPED
 from lines import KINDS, TELEMETRY, files
@@ -103,6 +103,21 @@ def test_every_piece_of_a_large_shard_comes_in_its_place():
     assert theirs["counts"]["records"] > 7000
     for shard_bytes, threads in ((1 << 30, 9), (1 << 20, 2), (3_000_000, 1)):
         same(tables(text, shard_bytes=shard_bytes, threads=threads), theirs)
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=files(), kind=st.sampled_from([None, None, *KINDS]))
+@example(text=b"".join(plain.json.dumps(one).encode() + b"\n" for one in (
+    {"envelope": ENVELOPED, "record": TELEMETRY}, {"envelope": ENVELOPED, "record": {**TELEMETRY, "step_id": -1}, **TELEMETRY},
+)), kind=None)
+def test_why_a_line_is_refused_does_not_depend_on_the_lines_before(text, kind):
+    def refused(text: bytes) -> list[tuple[Any, ...]]:
+        names = ("raw", "kind", "layer", "error", "pointer", "message")
+        whole = tables(text, kind=kind)["whole"]
+        return [tuple(row[name] for name in names) for of, table in whole if of == "quarantine" for row in table.to_pylist()]
+
+    for row in refused(text):
+        assert refused(row[0]) == [row]
 
 
 @pytest.mark.parametrize("blank", [b" ", b"  ", b"\t", b"\r", b"\x0b", b"\x0c", b"\x1f", b"\x85", b"\xc2\xa0", b"\xe2\x80\xa8"])

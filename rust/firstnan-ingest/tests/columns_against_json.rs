@@ -6,7 +6,9 @@ use std::path::Path;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int16Type, Int64Type};
 use arrow_array::{Array, RecordBatch, StructArray};
-use firstnan_core::{AnyRecord, FieldType, KIND_TYPES, KINDS, Record, Taker, kind_index};
+use firstnan_core::{
+    AnyRecord, FieldInfo, FieldType, KIND_TYPES, KINDS, Profile, Record, RecordInfo, Taker, Visitor, kind_index,
+};
 use firstnan_ingest::Columns;
 use serde_json::Value;
 
@@ -154,4 +156,40 @@ fn valid_vectors_of_every_kind() {
         kinds += 1;
     }
     assert!(kinds >= 7);
+}
+
+/// No kind of the contract has an array in an array.
+#[test]
+fn an_array_in_an_array_ends_before_the_next_item_of_the_outer() {
+    static INFO: RecordInfo = RecordInfo {
+        index: 0,
+        kind: "nested",
+        name: "Nested",
+        profile: Profile::Evidence,
+        exact: true,
+        fields: &[FieldInfo { name: "lists", kind: FieldType::Array(&FieldType::Array(&FieldType::Integer)) }],
+        sorted: &[0],
+    };
+    let mut columns = Columns::new(&FieldType::Record(&INFO));
+    columns.next_row();
+    columns.begin_record(&INFO);
+    columns.field(0);
+    let lists: [&[i64]; 3] = [&[1, 2], &[], &[3]];
+    columns.begin_items(lists.len());
+    for list in lists {
+        columns.item();
+        columns.begin_items(list.len());
+        for value in list {
+            columns.item();
+            columns.integer(*value);
+        }
+        columns.end_items();
+    }
+    columns.end_items();
+    columns.end_record();
+    let batch = columns.finish().unwrap();
+    let outer = batch.column(0).as_list::<i32>().value(0);
+    let inner: Vec<_> =
+        outer.as_list::<i32>().iter().map(|list| list.unwrap().as_primitive::<Int64Type>().values().to_vec()).collect();
+    assert_eq!(inner, lists);
 }

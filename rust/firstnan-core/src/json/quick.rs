@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         self.text.get(start..stop)
     }
 
-    /// Takes an integer of at most 18 digits, behind which nothing stands that could be of the same number.
+    /// Takes an integer of at most 18 digits; a fraction or exponent is left for what comes next to refuse.
     #[inline]
     pub(crate) fn quick_integer(&mut self) -> Option<i64> {
         let negative = self.quick_byte(b'-').is_some();
@@ -76,8 +76,8 @@ impl<'a> Reader<'a> {
             value = value * 10 + i64::from(digit - b'0');
             self.pos += 1;
         }
-        let leading_zero = self.text.as_bytes().get(start) == Some(&b'0') && (self.pos - start > 1 || negative);
-        if self.pos == start || leading_zero || !matches!(self.byte(), Some(b',' | b'}' | b']')) {
+        let leading_zero = self.text.as_bytes().get(start) == Some(&b'0') && self.pos - start > 1;
+        if self.pos == start || leading_zero {
             return None;
         }
         Some(if negative { -value } else { value })
