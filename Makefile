@@ -5,11 +5,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FUZZ_SECONDS ?= 600
 N ?= 1000000
+TORCH ?=
 STAMP := $(VENV)/.firstnan-built
 SOURCES := $(shell find rust/firstnan-core rust/firstnan-ingest rust/firstnan-python schemas -type f -not -path '*/target/*') Cargo.toml Cargo.lock pyproject.toml
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test test-rust test-python test-training test-others lint generate check-generated generate-types bench fuzz conformance spark differential \
+.PHONY: help demo test test-rust test-python test-training test-others lint generate check-generated generate-types bench fuzz conformance spark torch differential \
 	build clean
 
 help: ## list the targets
@@ -78,6 +79,9 @@ out/spark/.installed: pyproject.toml | $(BIN)/python
 
 spark: build out/spark/.installed ## the Spark adapter against one machine, byte for byte; needs Java 17 or later, brings PySpark
 	env -u MAKEFLAGS PYTHONPATH=out/spark $(BIN)/python -m pytest -q -p no:unraisableexception tests/ingest/spark_workers.py
+
+torch: build ## count tensors of a real PyTorch, which .venv or the folder TORCH=… has
+	env -u MAKEFLAGS PYTHONPATH=$(TORCH) $(BIN)/python -m pytest -q -p no:warnings tests/jax/torch_tensors.py -o cache_dir=.pytest_cache/torch
 
 generate-types: $(VENV)/.installed ## make types/ from schemas/v1; needs node, go, a JDK with mvn, and cargo
 	$(BIN)/python tools/generate_types.py
