@@ -163,9 +163,9 @@ class RustEmitter:
     def quick(self, type_: Type) -> str:
         """An Option of the value that the reader `r` gives where it has the usual spelling."""
         match type_:
-            case Text() | Integer():
+            case Text() | Integer() | Real():
                 return f"{self.shape(type_)}.quick(r)"
-            case Real() | Boolean():
+            case Boolean():
                 return f"{self.read(type_)}.ok()"
             case Choice():
                 return f"shape::quick_choice(r, &{type_.rust}::CHOICE).map({type_.rust}::from_index)"

@@ -193,6 +193,12 @@ impl RealShape {
         Ok(real)
     }
 
+    #[inline]
+    pub(crate) fn quick<'a>(&self, reader: &mut Reader<'a>) -> Option<Real<'a>> {
+        let Some(real) = reader.quick_real() else { return self.read(reader).ok() };
+        self.check(&real).is_ok().then_some(real)
+    }
+
     pub(crate) fn extract<'a, V: Value<'a>>(&self, value: V) -> std::result::Result<Real<'a>, V::Error> {
         let real = value.real()?;
         self.check(&real)?;

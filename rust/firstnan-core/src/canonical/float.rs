@@ -8,6 +8,9 @@ use crate::record::Real;
 const EXPONENT_FORM_FROM: i32 = 16;
 /// Decimal exponents below this one are written in exponent form.
 const EXPONENT_FORM_BELOW: i32 = -4;
+/// The same bounds as magnitudes.
+const FIXED_FROM: f64 = 1e-4;
+const FIXED_BELOW: f64 = 1e16;
 
 /// Appends a binary64; a value that is not finite is an error.
 #[inline]
@@ -40,7 +43,13 @@ fn write_finite(value: f64, out: &mut Vec<u8>) {
         return;
     }
     let mut buffer = zmij::Buffer::new();
-    Decimal::from_text(buffer.format_finite(value.abs())).write(out);
+    let text = buffer.format_finite(value.abs());
+    // There, digits around a point alone are laid out in but one way.
+    if (FIXED_FROM..FIXED_BELOW).contains(&value.abs()) && !text.contains('e') {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        Decimal::from_text(text).write(out);
+    }
 }
 
 /// A magnitude that is an integer below 2^53, where each is a binary64 of its own, so that its own digits are the

@@ -116,18 +116,18 @@ impl<'a> Record<'a> for WorkerConfiguration<'a> {
             batch_size: { r.quick_name(b',', b"\"batch_size\":")?; shapes::INTEGER_17.quick(r)? },
             checkpoint_every: { r.quick_name(b',', b"\"checkpoint_every\":")?; shapes::INTEGER_1.quick(r)? },
             fail_after: { r.quick_name(b',', b"\"fail_after\":")?; shape::quick_optional(r, |r| shapes::INTEGER_1.quick(r))? },
-            learning_rate: { r.quick_name(b',', b"\"learning_rate\":")?; shapes::REAL_4.read(r).ok()? },
+            learning_rate: { r.quick_name(b',', b"\"learning_rate\":")?; shapes::REAL_4.quick(r)? },
             min_devices: { r.quick_name(b',', b"\"min_devices\":")?; shapes::INTEGER_15.quick(r)? },
-            momentum: { r.quick_name(b',', b"\"momentum\":")?; shapes::REAL_5.read(r).ok()? },
+            momentum: { r.quick_name(b',', b"\"momentum\":")?; shapes::REAL_5.quick(r)? },
             resume: { r.quick_name(b',', b"\"resume\":")?; shape::read_boolean(r).ok()? },
             seed: { r.quick_name(b',', b"\"seed\":")?; shapes::INTEGER_2.quick(r)? },
             stall_at: { r.quick_name(b',', b"\"stall_at\":")?; shape::quick_optional(r, |r| shapes::INTEGER_1.quick(r))? },
-            stall_seconds: { r.quick_name(b',', b"\"stall_seconds\":")?; shapes::REAL_6.read(r).ok()? },
+            stall_seconds: { r.quick_name(b',', b"\"stall_seconds\":")?; shapes::REAL_6.quick(r)? },
             steps: { r.quick_name(b',', b"\"steps\":")?; shapes::INTEGER_1.quick(r)? },
         } } else { Self {
             seed: { r.quick_name(b'{', b"\"seed\":")?; shapes::INTEGER_2.quick(r)? },
-            learning_rate: { r.quick_name(b',', b"\"learning_rate\":")?; shapes::REAL_4.read(r).ok()? },
-            momentum: { r.quick_name(b',', b"\"momentum\":")?; shapes::REAL_5.read(r).ok()? },
+            learning_rate: { r.quick_name(b',', b"\"learning_rate\":")?; shapes::REAL_4.quick(r)? },
+            momentum: { r.quick_name(b',', b"\"momentum\":")?; shapes::REAL_5.quick(r)? },
             batch_size: { r.quick_name(b',', b"\"batch_size\":")?; shapes::INTEGER_17.quick(r)? },
             steps: { r.quick_name(b',', b"\"steps\":")?; shapes::INTEGER_1.quick(r)? },
             checkpoint_every: { r.quick_name(b',', b"\"checkpoint_every\":")?; shapes::INTEGER_1.quick(r)? },
@@ -136,7 +136,7 @@ impl<'a> Record<'a> for WorkerConfiguration<'a> {
             resume: { r.quick_name(b',', b"\"resume\":")?; shape::read_boolean(r).ok()? },
             fail_after: { r.quick_name(b',', b"\"fail_after\":")?; shape::quick_optional(r, |r| shapes::INTEGER_1.quick(r))? },
             stall_at: { r.quick_name(b',', b"\"stall_at\":")?; shape::quick_optional(r, |r| shapes::INTEGER_1.quick(r))? },
-            stall_seconds: { r.quick_name(b',', b"\"stall_seconds\":")?; shapes::REAL_6.read(r).ok()? },
+            stall_seconds: { r.quick_name(b',', b"\"stall_seconds\":")?; shapes::REAL_6.quick(r)? },
         } };
         r.quick_byte(b'}')?;
         Some(record)

@@ -67,10 +67,10 @@ impl<'a> Record<'a> for WorkerFailed<'a> {
             event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerFailedEvent::CHOICE).map(WorkerFailedEvent::from_index)? },
             kind: { r.quick_name(b',', b"\"kind\":")?; shapes::TEXT_8.quick(r)? },
             message: { r.quick_name(b',', b"\"message\":")?; shapes::TEXT_9.quick(r)? },
-            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.quick(r)? },
         } } else { Self {
             event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerFailedEvent::CHOICE).map(WorkerFailedEvent::from_index)? },
-            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.quick(r)? },
             kind: { r.quick_name(b',', b"\"kind\":")?; shapes::TEXT_8.quick(r)? },
             message: { r.quick_name(b',', b"\"message\":")?; shapes::TEXT_9.quick(r)? },
         } };

@@ -84,18 +84,18 @@ impl<'a> Record<'a> for WorkerProgress<'a> {
         let record = if SORTED { Self {
             event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerProgressEvent::CHOICE).map(WorkerProgressEvent::from_index)? },
             examples: { r.quick_name(b',', b"\"examples\":")?; shapes::INTEGER_17.quick(r)? },
-            loss: { r.quick_name(b',', b"\"loss\":")?; shapes::REAL_3.read(r).ok()? },
-            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+            loss: { r.quick_name(b',', b"\"loss\":")?; shapes::REAL_3.quick(r)? },
+            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.quick(r)? },
             state_hash: { r.quick_name(b',', b"\"state_hash\":")?; shapes::TEXT_0.quick(r)? },
             step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
-            update_s: { r.quick_name(b',', b"\"update_s\":")?; shapes::REAL_2.read(r).ok()? },
+            update_s: { r.quick_name(b',', b"\"update_s\":")?; shapes::REAL_2.quick(r)? },
         } } else { Self {
             event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerProgressEvent::CHOICE).map(WorkerProgressEvent::from_index)? },
-            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.quick(r)? },
             step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
-            loss: { r.quick_name(b',', b"\"loss\":")?; shapes::REAL_3.read(r).ok()? },
+            loss: { r.quick_name(b',', b"\"loss\":")?; shapes::REAL_3.quick(r)? },
             examples: { r.quick_name(b',', b"\"examples\":")?; shapes::INTEGER_17.quick(r)? },
-            update_s: { r.quick_name(b',', b"\"update_s\":")?; shapes::REAL_2.read(r).ok()? },
+            update_s: { r.quick_name(b',', b"\"update_s\":")?; shapes::REAL_2.quick(r)? },
             state_hash: { r.quick_name(b',', b"\"state_hash\":")?; shapes::TEXT_0.quick(r)? },
         } };
         r.quick_byte(b'}')?;

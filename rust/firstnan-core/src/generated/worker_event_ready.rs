@@ -64,14 +64,14 @@ impl<'a> Record<'a> for WorkerReady<'a> {
 
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
         let record = if SORTED { Self {
-            compile_warmup_s: { r.quick_name(b'{', b"\"compile_warmup_s\":")?; shapes::REAL_2.read(r).ok()? },
+            compile_warmup_s: { r.quick_name(b'{', b"\"compile_warmup_s\":")?; shapes::REAL_2.quick(r)? },
             event: { r.quick_name(b',', b"\"event\":")?; shape::quick_choice(r, &WorkerReadyEvent::CHOICE).map(WorkerReadyEvent::from_index)? },
-            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.quick(r)? },
             step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_16.quick(r)? },
         } } else { Self {
             event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerReadyEvent::CHOICE).map(WorkerReadyEvent::from_index)? },
-            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
-            compile_warmup_s: { r.quick_name(b',', b"\"compile_warmup_s\":")?; shapes::REAL_2.read(r).ok()? },
+            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.quick(r)? },
+            compile_warmup_s: { r.quick_name(b',', b"\"compile_warmup_s\":")?; shapes::REAL_2.quick(r)? },
             step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_16.quick(r)? },
         } };
         r.quick_byte(b'}')?;

@@ -65,12 +65,12 @@ impl<'a> Record<'a> for WorkerRestored<'a> {
     fn read_quickly<const SORTED: bool>(r: &mut Reader<'a>) -> Option<Self> {
         let record = if SORTED { Self {
             event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerRestoredEvent::CHOICE).map(WorkerRestoredEvent::from_index)? },
-            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.quick(r)? },
             state_hash: { r.quick_name(b',', b"\"state_hash\":")?; shapes::TEXT_0.quick(r)? },
             step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
         } } else { Self {
             event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerRestoredEvent::CHOICE).map(WorkerRestoredEvent::from_index)? },
-            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.quick(r)? },
             step: { r.quick_name(b',', b"\"step\":")?; shapes::INTEGER_1.quick(r)? },
             state_hash: { r.quick_name(b',', b"\"state_hash\":")?; shapes::TEXT_0.quick(r)? },
         } };

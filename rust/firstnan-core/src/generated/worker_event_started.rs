@@ -73,11 +73,11 @@ impl<'a> Record<'a> for WorkerStarted<'a> {
             backend: { r.quick_name(b'{', b"\"backend\":")?; shapes::TEXT_5.quick(r)? },
             device_count: { r.quick_name(b',', b"\"device_count\":")?; shapes::INTEGER_15.quick(r)? },
             event: { r.quick_name(b',', b"\"event\":")?; shape::quick_choice(r, &WorkerStartedEvent::CHOICE).map(WorkerStartedEvent::from_index)? },
-            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.quick(r)? },
             pid: { r.quick_name(b',', b"\"pid\":")?; shapes::INTEGER_14.quick(r)? },
         } } else { Self {
             event: { r.quick_name(b'{', b"\"event\":")?; shape::quick_choice(r, &WorkerStartedEvent::CHOICE).map(WorkerStartedEvent::from_index)? },
-            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.read(r).ok()? },
+            monotonic_s: { r.quick_name(b',', b"\"monotonic_s\":")?; shapes::REAL_1.quick(r)? },
             pid: { r.quick_name(b',', b"\"pid\":")?; shapes::INTEGER_14.quick(r)? },
             backend: { r.quick_name(b',', b"\"backend\":")?; shapes::TEXT_5.quick(r)? },
             device_count: { r.quick_name(b',', b"\"device_count\":")?; shapes::INTEGER_15.quick(r)? },
