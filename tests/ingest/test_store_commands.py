@@ -18,6 +18,7 @@ import pytest
 from stored import listed_files
 from telemetry_lines import line, lines
 
+from firstnan import ContractError
 from firstnan.ingest import Store, ingest
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -86,8 +87,51 @@ def test_missing_and_unreadable_sources(tmp_path: Path) -> None:
     assert ended.returncode == 2
     assert ended.stderr.startswith(f"firstnan: {tmp_path}/cut.jsonl: ")
     ended = firstnan("ingest", tmp_path / "cut.jsonl", "--store", tmp_path / "store", "--kind", "nothing")
-    assert (ended.returncode, ended.stderr) == (1, "")
-    assert ended.stdout.startswith("refused")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("firstnan: no such kind of record: nothing; the kinds are ")
+    ended = firstnan("quarantine", tmp_path / "store", "retry", "--kind", "quarantine")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    ended = firstnan("ingest", tmp_path / "cut.jsonl", "--store", tmp_path / "store", "--follow")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "cannot be followed" in ended.stderr
+    (tmp_path / "empty").mkdir()
+    for source, words in (("", "'': No such file or directory"), ("*.none", "*.none: no file fits this pattern"),
+                          ("empty", "empty: no file in this folder is named")):
+        ended = firstnan("ingest", source, "--store", tmp_path / "store", cwd=tmp_path)
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert ended.stderr.startswith(f"firstnan: {words}")
+    ended = firstnan("ingest", "-", "--store", tmp_path / "store", preexec_fn=lambda: os.close(0))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "firstnan: standard input: it is closed\n")
+
+
+def test_a_kind_is_one_of_records(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines(0, 2))
+    for kind in ("quarantine", "nothing", ""):
+        with pytest.raises(ContractError) as refused:
+            ingest(tmp_path / "a.jsonl", store=tmp_path / "store", kind=kind)
+        assert refused.value.kind == "record_kind"
+        assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("command", [
+    ("quarantine", "export", "--to"), ("sql", "FROM quarantine", "--parquet"), ("sql", "FROM quarantine", "--arrow"),
+])
+def test_an_output_goes_where_a_link_or_a_device_says(store: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "file").write_text("before")
+    (tmp_path / "link").symlink_to("file")
+    assert firstnan(command[0], store, *command[1:], tmp_path / "link").returncode == 0
+    assert (tmp_path / "link").is_symlink()
+    assert len((tmp_path / "file").read_bytes()) >= 66
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert firstnan(command[0], store, *command[1:], pipe).returncode == 0
+        assert len(reader.communicate(timeout=60)[0]) >= 66
+    assert pipe.is_fifo()
+    (tmp_path / "folder").mkdir()
+    ended = firstnan(command[0], store, *command[1:], tmp_path / "folder")
+    assert (ended.returncode, ended.stderr) == (2, f"firstnan: {tmp_path}/folder: Is a directory\n")
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
 
 
 ON_A_STORE = [("sql", "SELECT 1"), ("quarantine",), ("compact",), ("quarantine", "retry"), ("quarantine", "export")]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from firstnan import _core
-from firstnan.durable import write_durably
+from firstnan.durable import write_output
 from firstnan.ingest.missing import needed
 from firstnan.ingest.segments import QUARANTINE, pipeline, schema_of
 from firstnan.ingest.snapshot import Snapshot
@@ -123,7 +123,7 @@ def write_answer(rows: pa.RecordBatchReader, path: str, form: str) -> int:
                 writer.write_batch(batch)
                 count += len(batch)
 
-    write_durably(os.path.abspath(path), write)
+    write_output(path, write)
     return count
 
 
