@@ -156,6 +156,24 @@ def test_what_is_no_store(tmp_path: Path, command: tuple[str, ...]) -> None:
     assert on(command, tmp_path).stdout.startswith(f"refused (corrupt): {tmp_path}/manifest.sqlite: the manifest is damaged")
 
 
+@pytest.mark.parametrize("damage", [
+    "DROP TABLE segments", "DROP TABLE meta", "ALTER TABLE meta RENAME COLUMN value TO worth",
+    "UPDATE segments SET file = file || CAST(x'ff' AS TEXT)", "UPDATE sqlite_master SET sql = CAST(x'ff' AS TEXT) WHERE name = 'meta'",
+    "UPDATE meta SET value = 1 WHERE name = 'duplicates'",
+])  # fmt: skip
+def test_a_manifest_with_other_tables_or_text_is_damaged(store: Path, damage: str) -> None:
+    (store.parent / "b.jsonl").write_bytes(lines(100, 200))
+    ingest(store.parent / "b.jsonl", store=store)
+    with sqlite3.connect(store / "manifest.sqlite", isolation_level=None) as connection:
+        connection.execute("PRAGMA writable_schema = 1")
+        connection.execute("PRAGMA foreign_keys = 0")
+        connection.execute(damage)
+    connection.close()
+    ended = firstnan("compact", store)
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert ended.stdout.startswith(f"refused (corrupt): {store}/manifest.sqlite: the ")
+
+
 @pytest.mark.parametrize("command", [*ON_A_STORE, ("ingest",)])
 def test_store_of_a_newer_version_is_refused_by_name(store: Path, command: tuple[str, ...]) -> None:
     with sqlite3.connect(store / "manifest.sqlite") as connection:

@@ -238,7 +238,7 @@ class Store:
                 insert_segment(connection, segment, shard)
             connection.execute("UPDATE meta SET value = value + ? WHERE name = 'duplicates'", (duplicates,))
             if not counts_of(connection).reconcile:
-                raise AssertionError("the counts of the store no longer reconcile")
+                raise StoreError("corrupt", self.manifest.path, "the counts of the manifest do not reconcile; nothing was done")
 
 
 def checked_folder(folder: str | os.PathLike[str]) -> str:
