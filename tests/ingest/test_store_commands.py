@@ -158,7 +158,8 @@ def test_what_is_no_store(tmp_path: Path, command: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("damage", [
     "DROP TABLE segments", "DROP TABLE meta", "ALTER TABLE meta RENAME COLUMN value TO worth",
-    "UPDATE segments SET file = file || CAST(x'ff' AS TEXT)", "UPDATE sqlite_master SET sql = CAST(x'ff' AS TEXT) WHERE name = 'meta'",
+    "UPDATE segments SET file = file || CAST(x'ff' AS TEXT)",
+    "UPDATE sqlite_master SET sql = CAST(x'ff' AS TEXT) WHERE name = 'meta'",
     "UPDATE meta SET value = 1 WHERE name = 'duplicates'",
 ])  # fmt: skip
 def test_a_manifest_with_other_tables_or_text_is_damaged(store: Path, damage: str) -> None:
@@ -308,3 +309,22 @@ def test_extra_that_is_missing_is_named(tmp_path: Path, store: Path) -> None:
         assert ended.returncode == 2
         assert "pip install 'firstnan[ingest]'" in ended.stderr
     shutil.rmtree(tmp_path / "blocked")
+
+
+def test_an_answer_has_values_that_python_lacks(store: Path) -> None:
+    question = "SELECT 'infinity'::DATE AS a, TIMESTAMP '290000-01-01' AS b, make_timestamp_ns(1) AS c, DATE '2020-01-01' AS d"
+    ended = firstnan("sql", store, question, "--json")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    ((*far, near),) = json.loads(ended.stdout)["rows"]
+    assert near == "2020-01-01"
+    assert len(far) == 3
+    assert far[1] == "<value out of range: 9089348860800000000>"  # microseconds
+    assert far[2].endswith("00:00:00.000000001")
+    assert far[1] in firstnan("sql", store, question).stdout
+
+
+@pytest.mark.parametrize(("command", "code"), [(("sql", "SELECT '\udcff'"), 2), (("timeline", "\udcff"), 1)])
+def test_a_question_that_is_no_text(store: Path, command: tuple[str, str], code: int) -> None:
+    ended = on(command, store)
+    assert ended.returncode == code
+    assert "holds what is no Unicode text" in ended.stdout + ended.stderr

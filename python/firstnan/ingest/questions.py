@@ -25,6 +25,15 @@ class QuestionError(ValueError):
     """DuckDB cannot answer this, and says why; or it is not one statement that reads."""
 
 
+def is_text(value: str) -> bool:
+    """Whether a string has an UTF-8 form: bytes of the command line may have none."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def view_of(kind: str) -> str:
     """What the table of a kind is called in SQL: `stage_telemetry` for `stage-telemetry`."""
     return kind.replace("-", "_")
@@ -83,6 +92,8 @@ def answer(snapshot: Snapshot, question: str) -> Iterator[pa.RecordBatchReader]:
         StoreError: a segment is `missing`, `cut` or `unreadable`.
     """
     duckdb, pa = needed("duckdb"), needed("pyarrow")
+    if not is_text(question):
+        raise QuestionError("the question holds what is no Unicode text")
     with connection_of(snapshot) as connection:
         try:
             statements = connection.extract_statements(question)

@@ -88,6 +88,8 @@ def _batches(path: str, form: Literal["arrow", "parquet"]) -> Iterator[pa.Record
     if form == "parquet":
         # One group at a time, not read ahead: what is read ahead is kept until the last batch.
         file = needed("pyarrow.parquet").ParquetFile(arrow_file(path), pre_buffer=False)
+        if not file.schema_arrow.names and file.metadata.num_rows:
+            raise ValueError("rows without columns, which Parquet's readers pass over")
         groups = ([group] for group in range(file.num_row_groups))
         return (batch for group in groups for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=group))
     arrow = needed("pyarrow")
