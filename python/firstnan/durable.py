@@ -27,11 +27,30 @@ def write_durably(path: str, write: Callable[[Any], None]) -> int:
     except BaseException as error:
         if os.path.lexists(temporary):
             os.unlink(temporary)
-        if isinstance(error, OSError) and error.filename is None and error.errno is not None:
+        if isinstance(error, OSError) and error.filename in (None, temporary) and error.errno is not None:
             raise OSError(error.errno, os.strerror(error.errno), path) from None
         raise
     sync_folder(folder)
     return size
+
+
+def write_output(path: str, write: Callable[[Any], None]) -> int:
+    """As `write_durably`, to where a user says: behind a link, and into a device or a pipe instead of in its place.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = os.path.realpath(path)
+    if os.path.isdir(path) or os.path.isfile(path) or not os.path.exists(path):
+        return write_durably(path, write)
+    try:
+        with open(path, "wb") as file:
+            write(file)
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, os.strerror(error.errno), path) from None
+        raise
+    return 0
 
 
 def make_folders(folder: str) -> None:

@@ -18,6 +18,7 @@ import pytest
 from stored import listed_files
 from telemetry_lines import line, lines
 
+from firstnan import ContractError
 from firstnan.ingest import Store, ingest
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -86,8 +87,51 @@ def test_missing_and_unreadable_sources(tmp_path: Path) -> None:
     assert ended.returncode == 2
     assert ended.stderr.startswith(f"firstnan: {tmp_path}/cut.jsonl: ")
     ended = firstnan("ingest", tmp_path / "cut.jsonl", "--store", tmp_path / "store", "--kind", "nothing")
-    assert (ended.returncode, ended.stderr) == (1, "")
-    assert ended.stdout.startswith("refused")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("firstnan: no such kind of record: nothing; the kinds are ")
+    ended = firstnan("quarantine", tmp_path / "store", "retry", "--kind", "quarantine")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    ended = firstnan("ingest", tmp_path / "cut.jsonl", "--store", tmp_path / "store", "--follow")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "cannot be followed" in ended.stderr
+    (tmp_path / "empty").mkdir()
+    for source, words in (("", "'': No such file or directory"), ("*.none", "*.none: no file fits this pattern"),
+                          ("empty", "empty: no file in this folder is named")):
+        ended = firstnan("ingest", source, "--store", tmp_path / "store", cwd=tmp_path)
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert ended.stderr.startswith(f"firstnan: {words}")
+    ended = firstnan("ingest", "-", "--store", tmp_path / "store", preexec_fn=lambda: os.close(0))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "firstnan: standard input: it is closed\n")
+
+
+def test_a_kind_is_one_of_records(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines(0, 2))
+    for kind in ("quarantine", "nothing", ""):
+        with pytest.raises(ContractError) as refused:
+            ingest(tmp_path / "a.jsonl", store=tmp_path / "store", kind=kind)
+        assert refused.value.kind == "record_kind"
+        assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("command", [
+    ("quarantine", "export", "--to"), ("sql", "FROM quarantine", "--parquet"), ("sql", "FROM quarantine", "--arrow"),
+])
+def test_an_output_goes_where_a_link_or_a_device_says(store: Path, tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "file").write_text("before")
+    (tmp_path / "link").symlink_to("file")
+    assert firstnan(command[0], store, *command[1:], tmp_path / "link").returncode == 0
+    assert (tmp_path / "link").is_symlink()
+    assert len((tmp_path / "file").read_bytes()) >= 66
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert firstnan(command[0], store, *command[1:], pipe).returncode == 0
+        assert len(reader.communicate(timeout=60)[0]) >= 66
+    assert pipe.is_fifo()
+    (tmp_path / "folder").mkdir()
+    ended = firstnan(command[0], store, *command[1:], tmp_path / "folder")
+    assert (ended.returncode, ended.stderr) == (2, f"firstnan: {tmp_path}/folder: Is a directory\n")
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
 
 
 ON_A_STORE = [("sql", "SELECT 1"), ("quarantine",), ("compact",), ("quarantine", "retry"), ("quarantine", "export")]
@@ -110,6 +154,25 @@ def test_what_is_no_store(tmp_path: Path, command: tuple[str, ...]) -> None:
     assert "not the manifest of a store of firstnan" in on(command, tmp_path).stdout
     (tmp_path / "manifest.sqlite").write_bytes(b"no SQLite file at all, and long enough to have a header of its own" * 20)
     assert on(command, tmp_path).stdout.startswith(f"refused (corrupt): {tmp_path}/manifest.sqlite: the manifest is damaged")
+
+
+@pytest.mark.parametrize("damage", [
+    "DROP TABLE segments", "DROP TABLE meta", "ALTER TABLE meta RENAME COLUMN value TO worth",
+    "UPDATE segments SET file = file || CAST(x'ff' AS TEXT)",
+    "UPDATE sqlite_master SET sql = CAST(x'ff' AS TEXT) WHERE name = 'meta'",
+    "UPDATE meta SET value = 1 WHERE name = 'duplicates'",
+])  # fmt: skip
+def test_a_manifest_with_other_tables_or_text_is_damaged(store: Path, damage: str) -> None:
+    (store.parent / "b.jsonl").write_bytes(lines(100, 200))
+    ingest(store.parent / "b.jsonl", store=store)
+    with sqlite3.connect(store / "manifest.sqlite", isolation_level=None) as connection:
+        connection.execute("PRAGMA writable_schema = 1")
+        connection.execute("PRAGMA foreign_keys = 0")
+        connection.execute(damage)
+    connection.close()
+    ended = firstnan("compact", store)
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert ended.stdout.startswith(f"refused (corrupt): {store}/manifest.sqlite: the ")
 
 
 @pytest.mark.parametrize("command", [*ON_A_STORE, ("ingest",)])
@@ -246,3 +309,22 @@ def test_extra_that_is_missing_is_named(tmp_path: Path, store: Path) -> None:
         assert ended.returncode == 2
         assert "pip install 'firstnan[ingest]'" in ended.stderr
     shutil.rmtree(tmp_path / "blocked")
+
+
+def test_an_answer_has_values_that_python_lacks(store: Path) -> None:
+    question = "SELECT 'infinity'::DATE AS a, TIMESTAMP '290000-01-01' AS b, make_timestamp_ns(1) AS c, DATE '2020-01-01' AS d"
+    ended = firstnan("sql", store, question, "--json")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    ((*far, near),) = json.loads(ended.stdout)["rows"]
+    assert near == "2020-01-01"
+    assert len(far) == 3
+    assert far[1] == "<value out of range: 9089348860800000000>"  # microseconds
+    assert far[2].endswith("00:00:00.000000001")
+    assert far[1] in firstnan("sql", store, question).stdout
+
+
+@pytest.mark.parametrize(("command", "code"), [(("sql", "SELECT '\udcff'"), 2), (("timeline", "\udcff"), 1)])
+def test_a_question_that_is_no_text(store: Path, command: tuple[str, str], code: int) -> None:
+    ended = on(command, store)
+    assert ended.returncode == code
+    assert "holds what is no Unicode text" in ended.stdout + ended.stderr

@@ -47,7 +47,8 @@ def main(argv: list[str] | None = None) -> int:
         silence_output()
         return 141
     except OSError as error:
-        complain(f"{error.filename or 'standard output'}: {error.strerror or type(error).__name__}")
+        name = "standard output" if error.filename is None else error.filename or "''"
+        complain(f"{name}: {error.strerror or type(error).__name__}")
         silence_output()
         return 2
     except MemoryError:

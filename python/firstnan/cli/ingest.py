@@ -19,8 +19,11 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from firstnan.cli.inputs import check_kind
 from firstnan.cli.output import complain, count, say, say_json, say_table
+from firstnan.cli.refusal import Misuse
 from firstnan.cli.stores import extra_needed
+from firstnan.errors import ContractError
 from firstnan.printable import printable
 
 if TYPE_CHECKING:
@@ -37,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    with extra_needed():
+    if arguments.kind is not None:
+        check_kind(arguments.kind)
+    with extra_needed(), misuse_of_follow():
         from firstnan.ingest import ingest
 
         stop = threading.Event()
@@ -57,6 +62,17 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         tell(summary)
     return 2 if summary.failed else 1 if summary.quarantined else 0
+
+
+@contextlib.contextmanager
+def misuse_of_follow() -> Iterator[None]:
+    """A source that cannot be followed is a mistake in the call."""
+    try:
+        yield
+    except ContractError as error:
+        if error.kind != "follow":
+            raise
+        raise Misuse(str(error)) from None
 
 
 def tell(summary: Summary) -> None:

@@ -7,12 +7,19 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
+from firstnan._core import kinds
 from firstnan.cli.refusal import Misuse, Refused
 from firstnan.errors import ContractError
 
 MAX_INPUT_BYTES: Final = 64 * 1024 * 1024
 """The most bytes of one file, or of one line where lines are read."""
 STANDARD_INPUT: Final = "-"
+
+
+def check_kind(kind: str) -> None:
+    """Raises Misuse: there is no such kind of record."""
+    if kind not in kinds():
+        raise Misuse(f"no such kind of record: {kind}; the kinds are {', '.join(kinds())}")
 
 
 def read_file(name: str) -> bytes:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from firstnan.cli.inputs import check_kind
 from firstnan.cli.output import complain, count, say, say_bytes, say_json
 from firstnan.cli.refusal import Misuse
 from firstnan.cli.stores import extra_needed
@@ -35,6 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.kind is not None and arguments.action != "retry":
         raise Misuse("--kind is for retry")
+    if arguments.kind is not None:
+        check_kind(arguments.kind)
     if arguments.to != "-" and arguments.action != "export":
         raise Misuse("--to is for export")
     if arguments.limit < 0:

@@ -47,7 +47,7 @@ def tell(rows: Any) -> None:
     for batch in rows:
         cells = batch.slice(0, max(0, SHOWN_ROWS - total))
         total += len(batch)
-        shown += [[cell(value) for value in row] for row in zip(*(column.to_pylist() for column in cells.columns), strict=True)]
+        shown += [[cell(value) for value in row] for row in zip(*map(values, cells.columns), strict=True)]
     say_table(names, shown)
     say()
     say(f"{count(total)} rows" + (f", {count(len(shown))} shown" if total > len(shown) else ""))
@@ -58,10 +58,18 @@ def tell_json(rows: Any) -> None:
     sys.stdout.write(f'{{"columns": {json.dumps(rows.schema.names)}, "rows": [')
     between = "\n  "
     for batch in rows:
-        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        for row in zip(*map(values, batch.columns), strict=True):
             sys.stdout.write(between + json.dumps([plain(value) for value in row], allow_nan=False))
             between = ",\n  "
     sys.stdout.write("]}\n")
+
+
+def values(column: Any) -> list[Any]:
+    """The values of a column; as text where Python's types do not reach, as of dates after the year 9999."""
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):
+        return list(column.cast("string").to_pylist())
 
 
 def cell(value: Any) -> str:

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 
-from firstnan._core import kinds, validate
-from firstnan.cli.inputs import STANDARD_INPUT, opened, read_file, read_lines, within_bound
+from firstnan._core import validate
+from firstnan.cli.inputs import STANDARD_INPUT, check_kind, opened, read_file, read_lines, within_bound
 from firstnan.cli.output import complain, say, waiting
 from firstnan.cli.refusal import Misuse, Refused
 from firstnan.errors import ContractError
@@ -27,8 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.kind not in kinds():
-        raise Misuse(f"no such kind of record: {arguments.kind}; the kinds are {', '.join(kinds())}")
+    check_kind(arguments.kind)
     tell = InJson(arguments.kind) if arguments.json else InText()
     accepted = refused = 0
     unreadable: list[str] = []

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
-from firstnan.durable import write_durably
+from firstnan.durable import write_output
 from firstnan.ingest.missing import needed
 from firstnan.ingest.segments import QUARANTINE, schema_of
 from firstnan.ingest.snapshot import Snapshot
@@ -37,7 +36,7 @@ def export_lines(snapshot: Snapshot, path: str | None, say_bytes: Callable[[byte
     if path is None:
         write(say_bytes)
     else:
-        write_durably(os.path.abspath(path), lambda file: write(file.write))
+        write_output(path, lambda file: write(file.write))
     return lines, cut
 
 
@@ -56,5 +55,5 @@ def export_table(snapshot: Snapshot, path: str) -> int:
                 writer.write_batch(batch)
                 rows += len(batch)
 
-    write_durably(os.path.abspath(path), write)
+    write_output(path, write)
     return rows

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from firstnan import STAGES, _core
+from firstnan.arguments import refused_argument
 from firstnan.ingest.missing import needed
-from firstnan.ingest.questions import spill_folder, view_of
+from firstnan.ingest.questions import is_text, spill_folder, view_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,8 +71,11 @@ def verdicts(snapshot: Snapshot, *, run: str | None = None) -> pa.RecordBatchRea
         run: only this run.
 
     Raises:
+        ContractError: `run` holds a lone surrogate.
         StoreError: as `Snapshot.connect`.
     """
+    if run is not None and not is_text(run):
+        raise refused_argument("run", "pattern", "holds what is no Unicode text", "no lone surrogate")
     connection = snapshot.connect()
     where, given = ("", []) if run is None else (" WHERE run_id = ?", [run])
 

@@ -38,9 +38,9 @@ def follow_files(intake: Intake, sources: SourceLike | Iterable[SourceLike], rea
             for source in ready:
                 path = path_of(source)
                 now = followed.get(path)
-                if now is not None and now.is_at(path):
+                if now is not None and now.is_at(str(source.file)):
                     continue
-                if now is not None and os.path.exists(path):
+                if now is not None and os.path.exists(str(source.file)):
                     intake.summary.notes.append(f"{source.name}: rotated; the new file is read from its start")
                     leaving.append(followed.pop(path))
                     now = None
@@ -115,7 +115,7 @@ class Followed:
     def begin(cls, intake: Intake, source: Source, path: str) -> Followed | None:
         """Opens a file and passes over what the store has of it; None where it is not there for the moment."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(str(source.file), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         self = cls(source, path, descriptor)

@@ -11,14 +11,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from firstnan import _core
 from firstnan._core import Shard
 from firstnan.errors import ContractError
 from firstnan.ingest.known import beginning_of
 from firstnan.ingest.locks import FileLock
 from firstnan.ingest.missing import needed
 from firstnan.ingest.read import shards_of
-from firstnan.ingest.segments import QUARANTINE, Receipt, Written, decoded_shard, place_of, schema_of, write_shard
-from firstnan.ingest.sources import Source, SourceLike, sources_of
+from firstnan.ingest.segments import QUARANTINE, Receipt, Written, decoded_shard, place_of, write_shard
+from firstnan.ingest.sources import Source, SourceLike, sources_of, utf8_name
 from firstnan.ingest.store import Store
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Intake:
         self._on_progress = on_progress
         self._begun = time.monotonic()
         if kind is not None:
-            schema_of(kind)  # refused here, not once for each source
+            _core.table_of_kind(kind)  # refused here, not once for each source
         self.store = Store.create(store)
         self._committers_store = Store.open(store)
         self._writers = ThreadPoolExecutor(WRITERS, "firstnan-writer")
@@ -257,4 +258,4 @@ class Intake:
 
 def path_of(source: Source) -> str:
     """By what a source is found again: its real path; its name where it is no path."""
-    return os.path.realpath(source.file) if isinstance(source.file, str) else source.name
+    return utf8_name(os.path.realpath(source.file)) if isinstance(source.file, str) else source.name

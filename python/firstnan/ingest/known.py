@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from firstnan.ingest.missing import needed
 from firstnan.ingest.problems import StoreError
+from firstnan.ingest.rows import arrow_file
 from firstnan.ingest.sources import Source
 from firstnan.ingest.store import Known, OpenLine, Store
 
@@ -108,6 +109,6 @@ def _text(path: str) -> BinaryIO:
         magic = file.read(4)
     if magic[:2] == GZIP or magic == ZSTD:
         pa = needed("pyarrow")
-        text: BinaryIO = pa.input_stream(path, compression="gzip" if magic[:2] == GZIP else "zstd")
+        text: BinaryIO = pa.input_stream(arrow_file(path), compression="gzip" if magic[:2] == GZIP else "zstd")
         return text
     return open(path, "rb")

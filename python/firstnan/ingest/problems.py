@@ -54,6 +54,9 @@ def manifest_errors(path: str) -> Iterator[None]:
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), path) from None
         if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
             raise OSError(errno.EIO, f"the manifest cannot be read or written ({error})", path) from None
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            raise StoreError("corrupt", path, f"the manifest is damaged ({error})") from None
-        raise
+        if isinstance(error, sqlite3.ProgrammingError):
+            raise  # ours
+        # Whatever else SQLite finds: our statements fit the tables that we make.
+        raise StoreError("corrupt", path, f"the manifest is damaged ({error})") from None
+    except UnicodeDecodeError:
+        raise StoreError("corrupt", path, "the manifest is damaged (its schema holds what is no text)") from None

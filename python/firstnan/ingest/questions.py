@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from firstnan import _core
-from firstnan.durable import write_durably
+from firstnan.durable import write_output
 from firstnan.ingest.missing import needed
 from firstnan.ingest.segments import QUARANTINE, pipeline, schema_of
 from firstnan.ingest.snapshot import Snapshot
@@ -23,6 +23,15 @@ BATCH_ROWS = 1 << 16
 
 class QuestionError(ValueError):
     """DuckDB cannot answer this, and says why; or it is not one statement that reads."""
+
+
+def is_text(value: str) -> bool:
+    """Whether a string has an UTF-8 form: bytes of the command line may have none."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def view_of(kind: str) -> str:
@@ -83,6 +92,8 @@ def answer(snapshot: Snapshot, question: str) -> Iterator[pa.RecordBatchReader]:
         StoreError: a segment is `missing`, `cut` or `unreadable`.
     """
     duckdb, pa = needed("duckdb"), needed("pyarrow")
+    if not is_text(question):
+        raise QuestionError("the question holds what is no Unicode text")
     with connection_of(snapshot) as connection:
         try:
             statements = connection.extract_statements(question)
@@ -123,7 +134,7 @@ def write_answer(rows: pa.RecordBatchReader, path: str, form: str) -> int:
                 writer.write_batch(batch)
                 count += len(batch)
 
-    write_durably(os.path.abspath(path), write)
+    write_output(path, write)
     return count
 
 

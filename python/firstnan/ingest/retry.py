@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from firstnan import _core
 from firstnan._core import LineReader
 from firstnan.ingest.compaction import REWRITING, tables_of, whole_groups
 from firstnan.ingest.locks import locked
 from firstnan.ingest.missing import needed
-from firstnan.ingest.segments import QUARANTINE, Segment, name_of, schema_of, write_segment
+from firstnan.ingest.segments import QUARANTINE, Segment, name_of, write_segment
 from firstnan.ingest.store import Listed, Store
 
 TEXT_BYTES = 16 << 20
@@ -51,7 +52,7 @@ def retry(store: Store, *, kind: str | None = None) -> Retried:
         OSError: a file cannot be written, as on a full disk: nothing was done.
     """
     if kind is not None:
-        schema_of(kind)
+        _core.table_of_kind(kind)
     outcome = Retried()
     old: list[str] = []
     new: list[tuple[Segment, int | None]] = []

@@ -78,15 +78,22 @@ def _refusing(work: Callable[[], Any], path: str) -> Any:
                             layer="wire") from error
 
 
+def arrow_file(path: str) -> pa.NativeFile:
+    """A file, open for Arrow, which takes a name that is no UTF-8 as bytes only."""
+    return needed("pyarrow").OSFile(os.fsencode(path))
+
+
 def _batches(path: str, form: Literal["arrow", "parquet"]) -> Iterator[pa.RecordBatch]:
     """The batches of a file: those of Arrow as they are, those of Parquet of so many rows."""
     if form == "parquet":
         # One group at a time, not read ahead: what is read ahead is kept until the last batch.
-        file = needed("pyarrow.parquet").ParquetFile(path, pre_buffer=False)
+        file = needed("pyarrow.parquet").ParquetFile(arrow_file(path), pre_buffer=False)
+        if not file.schema_arrow.names and file.metadata.num_rows:
+            raise ValueError("rows without columns, which Parquet's readers pass over")
         groups = ([group] for group in range(file.num_row_groups))
         return (batch for group in groups for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=group))
     arrow = needed("pyarrow")
-    source = arrow.OSFile(path)  # not mapped: what was checked must not change before it is read
+    source = arrow_file(path)  # not mapped: what was checked must not change before it is read
     try:
         reader = arrow.ipc.open_file(source)
         return (reader.get_batch(index) for index in range(reader.num_record_batches))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import os
 import sys
@@ -33,7 +34,7 @@ class Source:
     """One file, open or not.
 
     Attributes:
-        name: what the rows call it: the path as it was given, `-` for standard input.
+        name: what the rows call it: the path as it was given, `\\xff` for a byte that is no UTF-8; `-` for standard input.
         file: what `firstnan._core.LineReader` reads: a path or a descriptor.
         form: `lines`, or the form of its rows.
     """
@@ -71,32 +72,34 @@ def _expanded(source: SourceLike) -> Iterator[Source]:
     if fileno is None:
         raise TypeError(f"a source is a path or an open file, not {type(source).__name__}")
     name = getattr(source, "name", None)
-    yield Source(name if isinstance(name, str) else f"descriptor {fileno()}", _at_its_place(source))
+    yield Source(utf8_name(name) if isinstance(name, str) else f"descriptor {fileno()}", _at_its_place(source))
 
 
 def _of_path(path: str) -> Iterator[Source]:
     if path == "-":
+        if sys.stdin is None:
+            raise OSError(errno.EBADF, "it is closed", "standard input")
         yield Source("-", _at_its_place(sys.stdin))
     elif os.path.isdir(path):
         names = (str(file) for file in Path(path).rglob("*") if file.name.endswith((*LINES, *ROWS)) and file.is_file())
-        yield from _some((_file(name) for name in sorted(names)), f"{path}: no file in this folder is named {', '.join(LINES)}, "
+        yield from _some((_file(name) for name in sorted(names)), path, f"no file in this folder is named {', '.join(LINES)}, "
                          f"{' or '.join(ROWS)}")
     elif not os.path.exists(path) and glob.has_magic(path):
         names = (name for name in glob.iglob(path, recursive=True) if not os.path.isdir(name))
-        yield from _some((_file(name) for name in sorted(names)), f"{path}: no file fits this pattern")
+        yield from _some((_file(name) for name in sorted(names)), path, "no file fits this pattern")
     elif os.path.exists(path):
         yield _file(path)
     else:
-        raise FileNotFoundError(2, os.strerror(2), path)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
-def _some(found: Iterable[Source], otherwise: str) -> Iterator[Source]:
+def _some(found: Iterable[Source], path: str, otherwise: str) -> Iterator[Source]:
     count = 0
     for source in found:
         count += 1
         yield source
     if not count:
-        raise FileNotFoundError(otherwise)
+        raise FileNotFoundError(errno.ENOENT, otherwise, path)
 
 
 def _file(path: str) -> Source:
@@ -105,7 +108,12 @@ def _file(path: str) -> Source:
         with contextlib.suppress(OSError), open(path, "rb") as file:  # who reads it says why it cannot be opened
             begins = file.read(max(map(len, BEGINNINGS)))
             form = next((form for begin, form in BEGINNINGS.items() if begins.startswith(begin)), form)
-    return Source(path, path, form)
+    return Source(utf8_name(path), path, form)
+
+
+def utf8_name(path: str) -> str:
+    """A path as text: each byte that is no UTF-8 as `\\xff`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _at_its_place(file: OpenFile) -> int:

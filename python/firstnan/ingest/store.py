@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from firstnan.arguments import checked_integer, checked_path
+from firstnan.arguments import checked_integer, checked_path, refused_argument
 from firstnan.ingest.locks import FileLock, locked
 from firstnan.ingest.manifest import WRITERS, Manifest
 from firstnan.ingest.problems import StoreError
 from firstnan.ingest.segments import QUARANTINE, Place, Receipt, Segment, Written, write_shard
 from firstnan.ingest.snapshot import Snapshot, snapshot_of
+from firstnan.ingest.sources import utf8_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,7 +103,7 @@ class Store:
             FileNotFoundError: there is nothing there.
             StoreError: no store (`not_a_store`), one of a newer firstnan (`version`), or a damaged manifest (`corrupt`).
         """
-        where = os.fspath(checked_path("store", folder))
+        where = checked_folder(folder)
         return cls(where, Manifest.open(where))
 
     @classmethod
@@ -120,7 +121,7 @@ class Store:
             StoreError: as `open`; also where the folder holds something else.
             OSError: it cannot be made.
         """
-        where = os.fspath(checked_path("store", folder))
+        where = checked_folder(folder)
         meta = {
             "shard_bytes": checked_integer("shard_bytes", shard_bytes, 1, 1 << 30),
             "max_line_bytes": checked_integer("max_line_bytes", max_line_bytes, 1, 1 << 28),
@@ -237,7 +238,20 @@ class Store:
                 insert_segment(connection, segment, shard)
             connection.execute("UPDATE meta SET value = value + ? WHERE name = 'duplicates'", (duplicates,))
             if not counts_of(connection).reconcile:
-                raise AssertionError("the counts of the store no longer reconcile")
+                raise StoreError("corrupt", self.manifest.path, "the counts of the manifest do not reconcile; nothing was done")
+
+
+def checked_folder(folder: str | os.PathLike[str]) -> str:
+    """The path of a store, which DuckDB and Arrow can be given.
+
+    Raises:
+        ContractError: it is no path, or not UTF-8.
+    """
+    where = os.fspath(checked_path("store", folder))
+    whole = os.path.abspath(where)
+    if utf8_name(whole) != whole:
+        raise refused_argument("store", "pattern", "has bytes in its path that are no text", "UTF-8")
+    return where
 
 
 def counts_of(connection: sqlite3.Connection) -> Counts:
