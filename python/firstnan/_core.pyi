@@ -376,6 +376,7 @@ class LineReader:
         file: str | os.PathLike[str] | int | bytes,
         *,
         name: str,
+        head: bytes | None = None,
         kind: str | None = None,
         start: int = 0,
         first_line: int = 1,
@@ -389,6 +390,7 @@ class LineReader:
             file: a path, an open descriptor (read from where it stands, by a copy of it) or the bytes themselves; plain,
                 gzip (of one member or more) or zstd (of one frame or more), told by the first bytes.
             name: what the rows call the source.
+            head: bytes that were read of the descriptor before, and stand in front of what it still has.
             kind: the kind of every record, where it is not to be told from each line.
             start: passes over so many bytes of text, after decompression.
             first_line: the number of the line there.
@@ -399,7 +401,7 @@ class LineReader:
         Raises:
             OSError: the source cannot be opened.
             ContractError: `kind` is not a kind, or a number is out of its bounds.
-            TypeError: `file` is none of these.
+            TypeError: `file` is none of these; `head` of what is no descriptor.
         """
 
     def next_shard(self) -> Shard | None:

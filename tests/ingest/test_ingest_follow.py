@@ -180,8 +180,8 @@ def test_only_plain_files_can_be_followed(tmp_path: Path, following: Following, 
         source.write_bytes(b"\x1f\x8b\x08\x00")
     process = following("-" if what == "standard input" else source)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (1, b"")
-    assert out.startswith(b"refused (shape, follow): sources hold something that cannot be followed [follow: plain files")
+    assert (process.returncode, out) == (2, b"")
+    assert b"sources hold something that cannot be followed [follow: plain files" in err
 
 
 def test_stop_ends_an_ordinary_run_after_a_shard(tmp_path: Path) -> None:

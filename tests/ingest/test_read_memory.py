@@ -54,16 +54,21 @@ print(size, int(peak.split()[1]) * 1024)
 """
 
 
-@pytest.mark.parametrize("form", ["parquet", "arrow"])
+@pytest.mark.parametrize("form", ["parquet", "arrow", "stream"])
 def test_rows_of_half_a_gibibyte_stay_below_half_of_that(tmp_path, form):
     path = tmp_path / f"rows.{form}"
     table = pa.table({"text": [os.urandom(1 << 15).hex() for _ in range(64)]})
     options = {"compression": "none", "use_dictionary": False}
-    with pq.ParquetWriter(path, table.schema, **options) if form == "parquet" else pa.ipc.new_file(path, table.schema) as sink:
+    ways = {"parquet": lambda: pq.ParquetWriter(path, table.schema, **options),
+            "arrow": lambda: pa.ipc.new_file(path, table.schema), "stream": lambda: pa.ipc.new_stream(path, table.schema)}
+    with ways[form]() as sink:
         for _ in range(128):
             sink.write_table(table)
     assert path.stat().st_size >= 1 << 29
-    done = subprocess.run([sys.executable, "-c", ROWS, path], capture_output=True, check=True)
+    with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as pipe:
+        name = "-" if form == "stream" else path
+        done = subprocess.run([sys.executable, "-c", ROWS, name], stdin=pipe.stdout, capture_output=True, check=True)
+        pipe.kill()
     size, peak = map(int, done.stdout.split())
     assert size == 128 * 64 * ((1 << 16) + 1)
     assert peak < BOUND // 2, f"{peak >> 20} MiB"

@@ -200,7 +200,7 @@ def test_a_file_that_lies_about_its_memory_is_refused(tmp_path):
     for before, after in ((b"abcdefgh", b"abc\xff\xfeghi"[:8]), (ends, ends[:4] + b"\xff\xff\xff\x7f" + ends[8:])):
         assert whole.count(before) == 1
         path.write_bytes(whole.replace(before, after))
-        with pytest.raises(firstnan.ContractError, match=r"rows\.arrow: is not a table of records"):
+        with pytest.raises(firstnan.ContractError, match=r"rows\.arrow: is not a whole table of records"):
             read(path)
     path.write_bytes(whole)
     assert (read(path).total.records, read(path).total.lines) == (1, 3)

@@ -1,8 +1,9 @@
 """Take telemetry into a store.
 
 Each SOURCE is a file of JSON lines (plain, gzip or zstd), an Arrow or Parquet file of records, a folder of such files, a
-pattern, or - for standard input. A line is a record, its kind told by its names or by --kind, or an envelope with a record.
-Every line ends in the table of its kind or in the quarantine, or is blank, or the store has it: the same text again adds
+pattern, or - for standard input: lines or an Arrow IPC stream, and Arrow and Parquet files where it is a file, not a pipe.
+A line is a record, its kind told by its names or by --kind, or an envelope with a record. A row is read as the line that it
+makes. Every line ends in the table of its kind or in the quarantine, or is blank, or the store has it: the same text again adds
 nothing, a file that has grown goes on where it ended, and what was interrupted is completed by running it again. The counts
 at the end reconcile: lines = records + quarantined + blank + known. With lines in the quarantine the exit code is 1.
 """
@@ -137,6 +138,8 @@ def progress(sources: list[str]) -> Iterator[Callable[[Summary], None] | None]:
 
 def plain_bytes(sources: list[str]) -> int | None:
     """How much text there is, where that is known before it is read: plain files only."""
-    if all(os.path.isfile(source) and not source.endswith((".gz", ".zst", ".arrow", ".parquet")) for source in sources):
+    from firstnan.ingest.sources import ROWS
+
+    if all(os.path.isfile(source) and not source.endswith((".gz", ".zst", *ROWS)) for source in sources):
         return sum(os.path.getsize(source) for source in sources)
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -44,7 +45,10 @@ def beginning_of(store: Store, source: Source, path: str, kind: str | None) -> B
         path: its real path.
         kind: the kind that is given for its records.
     """
-    if source.form != "lines" or not isinstance(source.file, str) or not store.known_at(0, kind):
+    # Of a pipe with a path, what is read here would be lost.
+    if source.form != "lines" or not isinstance(source.file, str) or not os.path.isfile(source.file):
+        return Beginning()
+    if not store.known_at(0, kind):
         return Beginning()
     try:
         with _text(source.file) as text:

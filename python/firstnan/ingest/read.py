@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from firstnan._core import LineReader, Shard, kinds, table_of_kind, table_of_quarantine
 from firstnan.errors import ContractError
+from firstnan.ingest.form import opened
 from firstnan.ingest.missing import needed
 from firstnan.ingest.rows import RowPipe
 from firstnan.ingest.sources import Source, SourceLike, sources_of
@@ -88,7 +90,7 @@ def read(
 
     Args:
         sources: see `firstnan.ingest.sources_of`; plain, gzip or zstd, told by the first bytes; Arrow and Parquet files
-            by their names or first bytes.
+            by their names or first bytes. Through a pipe, of rows an Arrow stream only.
         kind: the kind of every record, where it is not to be told from each line.
         shard_bytes: how much text is decoded at once, 1 to 2^30.
         max_line_bytes: the most bytes of a line, 1 to 2^28; a longer one is quarantined.
@@ -144,11 +146,15 @@ def shards_of(source: Source, *, kind: str | None, shard_bytes: int, max_line_by
     Raises:
         OSError, ContractError: as `read`. A refusal of the source itself names it.
     """
-    rows = None if source.form == "lines" else RowPipe(str(source.file), source.form, kind)
-    reader = LineReader(source.file if rows is None else rows.descriptor, name=source.name, kind=kind, start=start,
-                        first_line=first_line, shard_bytes=shard_bytes, max_line_bytes=max_line_bytes,
-                        hash_ahead=hash_ahead)
-    try:
+    with contextlib.ExitStack() as open_until_end:
+        file = open_until_end.enter_context(opened(source.name, source.file, source.form))
+        rows = None if file.form == "lines" else RowPipe(file, source.name, kind)
+        if rows is not None:
+            open_until_end.callback(rows.close)
+        text, head = (file.file, file.head) if rows is None else (rows.descriptor, None)
+        reader = LineReader(text, name=source.name, head=head, kind=kind, start=start, first_line=first_line,
+                            shard_bytes=shard_bytes, max_line_bytes=max_line_bytes, hash_ahead=hash_ahead)
+        open_until_end.callback(reader.close)
         if rows is not None:
             rows.close()  # the reader has its own
         while True:
@@ -163,5 +169,3 @@ def shards_of(source: Source, *, kind: str | None, shard_bytes: int, max_line_by
             del shard  # its text, before the next one comes
         if rows is not None:
             rows.check()
-    finally:
-        reader.close()

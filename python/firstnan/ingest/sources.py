@@ -10,14 +10,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Final, Protocol
+
+from firstnan.ingest.form import LONGEST, Form, form_of
 
 LINES = tuple(f".{name}{packed}" for name in ("jsonl", "ndjson", "json") for packed in ("", ".gz", ".zst"))
 """How files of lines are named: only these are taken from a folder. A file that is named itself may have any name."""
-ROWS: dict[str, Literal["arrow", "parquet"]] = {".arrow": "arrow", ".parquet": "parquet"}
+ROWS: Final[dict[str, Form]] = {".arrow": "arrow", ".arrows": "arrow", ".parquet": "parquet"}
 """How files of rows are named, and their form."""
-BEGINNINGS: dict[bytes, Literal["arrow", "parquet"]] = {b"ARROW1": "arrow", b"PAR1": "parquet"}
-"""How files of rows begin, whatever they are named."""
 
 
 class OpenFile(Protocol):
@@ -36,12 +36,12 @@ class Source:
     Attributes:
         name: what the rows call it: the path as it was given, `\\xff` for a byte that is no UTF-8; `-` for standard input.
         file: what `firstnan._core.LineReader` reads: a path or a descriptor.
-        form: `lines`, or the form of its rows.
+        form: `lines`, or the form of its rows; of what is no plain file at a path, `firstnan.ingest.form.opened` tells it.
     """
 
     name: str
     file: str | int
-    form: Literal["lines", "arrow", "parquet"] = "lines"
+    form: Form = "lines"
 
 
 def sources_of(sources: SourceLike | Iterable[SourceLike]) -> list[Source]:
@@ -82,8 +82,8 @@ def _of_path(path: str) -> Iterator[Source]:
         yield Source("-", _at_its_place(sys.stdin))
     elif os.path.isdir(path):
         names = (str(file) for file in Path(path).rglob("*") if file.name.endswith((*LINES, *ROWS)) and file.is_file())
-        yield from _some((_file(name) for name in sorted(names)), path, f"no file in this folder is named {', '.join(LINES)}, "
-                         f"{' or '.join(ROWS)}")
+        yield from _some((_file(name) for name in sorted(names)), path,
+                         f"no file in this folder is named {', '.join((*LINES, *ROWS))}")
     elif not os.path.exists(path) and glob.has_magic(path):
         names = (name for name in glob.iglob(path, recursive=True) if not os.path.isdir(name))
         yield from _some((_file(name) for name in sorted(names)), path, "no file fits this pattern")
@@ -103,11 +103,10 @@ def _some(found: Iterable[Source], path: str, otherwise: str) -> Iterator[Source
 
 
 def _file(path: str) -> Source:
-    form: Literal["lines", "arrow", "parquet"] = ROWS.get(os.path.splitext(path)[1], "lines")
+    form = ROWS.get(os.path.splitext(path)[1], "lines")
     if form == "lines" and os.path.isfile(path):
         with contextlib.suppress(OSError), open(path, "rb") as file:  # who reads it says why it cannot be opened
-            begins = file.read(max(map(len, BEGINNINGS)))
-            form = next((form for begin, form in BEGINNINGS.items() if begins.startswith(begin)), form)
+            form = form_of(file.read(LONGEST))
     return Source(utf8_name(path), path, form)
 
 

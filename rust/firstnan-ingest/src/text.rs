@@ -35,8 +35,8 @@ impl From<io::Error> for ReadError {
 
 /// Where the text comes from.
 pub enum Input {
-    /// An open file, pipe or terminal, read from where it stands.
-    Open(File),
+    /// An open file, pipe or terminal, read from where it stands, and the bytes that were read of it before.
+    Open(File, Vec<u8>),
     /// Bytes in memory.
     Bytes(Vec<u8>),
 }
@@ -70,9 +70,10 @@ impl Text {
     /// The source cannot be read, or is not a whole gzip or zstd stream up to there.
     pub fn open(input: Input, start: u64) -> Result<Self, ReadError> {
         let mut text = match input {
-            Input::Open(mut file) => {
-                let head = head(&mut file)?;
-                if file.metadata()?.is_file() && !is_compressed(&head) {
+            Input::Open(mut file, before) => {
+                let seekable = before.is_empty() && file.metadata()?.is_file();
+                let head = head(before, &mut file)?;
+                if seekable && !is_compressed(&head) {
                     file.seek(SeekFrom::Current(-i64::try_from(head.len()).unwrap_or_default()))?;
                     file.seek(SeekFrom::Current(i64::try_from(start).unwrap_or(i64::MAX)))?;
                     return Ok(Self { reader: Box::new(file), compressed: None, produced: 0 });
@@ -81,7 +82,7 @@ impl Text {
             }
             Input::Bytes(bytes) => {
                 let mut bytes = Cursor::new(bytes);
-                Self::of(head(&mut bytes)?, bytes)?
+                Self::of(head(Vec::new(), &mut bytes)?, bytes)?
             }
         };
         let mut left = start;
@@ -138,14 +139,13 @@ impl Text {
     }
 }
 
-/// The first four bytes, fewer where the source is shorter.
-fn head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut head = Vec::with_capacity(4);
-    reader.take(4).read_to_end(&mut head)?;
+/// The first four bytes or more, those that were read before among them; fewer where the source is shorter.
+fn head(mut head: Vec<u8>, reader: &mut impl Read) -> io::Result<Vec<u8>> {
+    reader.take(4_u64.saturating_sub(head.len() as u64)).read_to_end(&mut head)?;
     Ok(head)
 }
 
 fn is_compressed(head: &[u8]) -> bool {
-    let skippable = head.len() == 4 && head[0] & 0xf0 == 0x50 && head[1..] == ZSTD_SKIPPABLE;
+    let skippable = head.len() >= 4 && head[0] & 0xf0 == 0x50 && head[1..4] == ZSTD_SKIPPABLE;
     head.starts_with(&GZIP) || head.starts_with(&ZSTD) || skippable
 }

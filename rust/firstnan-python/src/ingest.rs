@@ -39,11 +39,12 @@ pub struct LineReader {
 impl LineReader {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "named in Python")]
-    #[pyo3(signature = (file, *, name, kind = None, start = 0, first_line = 1, shard_bytes = 16_777_216, max_line_bytes = 1_048_576,
-        hash_ahead = true))]
+    #[pyo3(signature = (file, *, name, head = None, kind = None, start = 0, first_line = 1, shard_bytes = 16_777_216,
+        max_line_bytes = 1_048_576, hash_ahead = true))]
     fn new(
         file: &Bound<'_, PyAny>,
         name: String,
+        head: Option<Vec<u8>>,
         kind: Option<&Bound<'_, PyAny>>,
         start: u64,
         first_line: u64,
@@ -58,7 +59,7 @@ impl LineReader {
         bounded("first_line", first_line, 1, u64::MAX >> 1)?;
         let max_line_bytes = usize::try_from(max_line_bytes).unwrap_or(usize::MAX);
         let cut = Cut { source: name.as_str().into(), kind, start, first_line, shard_bytes, max_line_bytes, hash_ahead };
-        let input = input(file, &name)?;
+        let input = input(file, &name, head.unwrap_or_default())?;
         Ok(Self { name, shards: Mutex::new(Some(Shards::of(input, cut))) })
     }
 
@@ -213,18 +214,21 @@ fn bounded(name: &'static str, value: u64, least: u64, most: u64) -> Outcome<()>
     }
 }
 
-/// A path, an open descriptor, or bytes.
-fn input(file: &Bound<'_, PyAny>, name: &str) -> Outcome<Input> {
+/// A path, an open descriptor of which `head` was read before, or bytes.
+fn input(file: &Bound<'_, PyAny>, name: &str, head: Vec<u8>) -> Outcome<Input> {
+    if file.cast_exact::<PyInt>().is_ok() {
+        return Ok(Input::Open(duplicate(file, name)?, head));
+    }
+    if !head.is_empty() {
+        return Err(PyTypeError::new_err("head is of a descriptor").into());
+    }
     if let Ok(bytes) = file.cast::<PyBytes>() {
         return Ok(Input::Bytes(bytes.as_bytes().to_vec()));
-    }
-    if file.cast_exact::<PyInt>().is_ok() {
-        return Ok(Input::Open(duplicate(file, name)?));
     }
     if file.hasattr("__fspath__")? || file.cast::<PyString>().is_ok() {
         let (py, path) = (file.py(), file.extract::<PathBuf>()?);
         // A named pipe opens when its writer does.
-        return Ok(Input::Open(py.detach(|| File::open(path)).map_err(|error| os_error(py, &error, name))?));
+        return Ok(Input::Open(py.detach(|| File::open(path)).map_err(|error| os_error(py, &error, name))?, head));
     }
     Err(PyTypeError::new_err("a source is a path, a descriptor or bytes").into())
 }
