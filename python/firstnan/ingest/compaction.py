@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from firstnan import _core
 from firstnan.ingest.locks import locked
 from firstnan.ingest.missing import needed
-from firstnan.ingest.problems import StoreError
-from firstnan.ingest.segments import QUARANTINE, ROW_GROUP_ROWS, Segment, batches_of, name_of, write_segment
+from firstnan.ingest.segments import QUARANTINE, ROW_GROUP_ROWS, Segment, batches_of, is_older, name_of, schema_of, write_segment
 from firstnan.ingest.snapshot import Snapshot
 from firstnan.ingest.store import Listed, Store
 from firstnan.ingest.sweep import LEFTOVER_AGE_S, Swept, sweep
@@ -50,38 +49,38 @@ def compact(
 ) -> Compacted:
     """Merges segments up to about `target_bytes`, drops what came twice, and deletes files that nobody needs.
 
-    The same segments give the same bytes. Readers that are open keep what they see; writers go on. A line without an end is
-    left alone, since it may still become another.
+    The same segments give the same bytes. All of it counts at once, when it is done. Readers that are open keep what they
+    see; writers go on. A line without an end is left alone, since it may still become another.
 
     Raises:
-        StoreError: a segment is `missing`, `cut` or `unreadable`.
-        OSError: a file cannot be written, as on a full disk; the store is as it was then.
+        StoreError: a segment is `missing`, `cut` or `unreadable`; the store is as it was then.
+        OSError: a file cannot be written, as on a full disk; likewise.
     """
-    before = after = duplicates = 0
+    old: list[str] = []
+    new: list[Segment] = []
+    before = duplicates = 0
     with locked(os.path.join(store.folder, REWRITING), shared=False):
-        for kind in (*_core.kinds(), QUARANTINE):
-            listed = store.listed(kind)
-            movable = [each for each in listed if each.ended]
-            before += len(listed)
-            after += len(listed)
-            with store.snapshot() as snapshot:
-                snapshot.files(kind)  # missing and cut ones are named before anything is done
-                twice = {} if kind == QUARANTINE else repeated_rows(snapshot, [each.segment for each in movable])
-                groups = [group for group in grouped(movable, target_bytes) if len(group) > 1 or group[0].segment.file in twice]
-                if not groups:
-                    continue
-                lock = store.writing()
-                try:
-                    new = [_merged(store, kind, [each.segment for each in group], twice) for group in groups]
-                    old = [each.segment.file for group in groups for each in group]
-                    dropped = sum(len(rows) for rows in twice.values())
-                    store.replace(old, [(segment, None) for segment in new if segment.rows], dropped)
-                finally:
-                    lock.release()
-                duplicates += dropped
-                after += sum(1 for segment in new if segment.rows) - len(old)
+        with store.snapshot() as snapshot:
+            snapshot.check(rows=False)  # what is missing, cut or lacks a column is named before anything is done
+            lock = store.writing()
+            try:
+                for kind in (*_core.kinds(), QUARANTINE):
+                    listed = store.listed(kind)
+                    before += len(listed)
+                    movable = [each for each in listed if each.ended]
+                    twice = {} if kind == QUARANTINE else repeated_rows(snapshot, [each.segment for each in movable])
+                    duplicates += sum(len(rows) for rows in twice.values())
+                    for group in grouped(movable, target_bytes):
+                        if len(group) > 1 or group[0].segment.file in twice:
+                            old += [each.segment.file for each in group]
+                            new.append(_merged(store, kind, [each.segment for each in group], twice))
+                new = [segment for segment in new if segment.rows]
+                if old:
+                    store.replace(old, [(segment, None) for segment in new], duplicates)
+            finally:
+                lock.release()
         swept = sweep(store, leftover_age_s=leftover_age_s, patience_s=patience_s)
-    return Compacted(before, after, duplicates, swept)
+    return Compacted(before, before + len(new) - len(old), duplicates, swept)
 
 
 def grouped(segments: Sequence[Listed], target_bytes: int) -> Iterator[list[Listed]]:
@@ -111,13 +110,17 @@ def repeated_rows(snapshot: Snapshot, segments: Sequence[Segment]) -> dict[str, 
 
     files = [os.path.join(snapshot.folder, segment.file) for segment in segments]
     order = pa.table({"file": files, "place": range(len(files))})
+    columns = schema_of(segments[0].kind).empty_table().select(IDENTITY)
+    # Of segments that an older firstnan wrote, a part of the identity that it did not write is null.
+    older = any(map(is_older, segments))
     identity = ", ".join(IDENTITY)
     # Digests that occur once are passed over first: that is an aggregate, which needs less memory than an order.
     question = f"""
         WITH rows AS (
-            SELECT place, file_row_number AS row, {identity}
-            FROM read_parquet({quoted_files(files)}, filename = true, file_row_number = true) JOIN order_of_files
-                ON order_of_files.file = filename),
+            SELECT place, file_row_number AS row, {identity} FROM (
+                FROM columns UNION ALL BY NAME
+                FROM read_parquet({quoted_files(files)}, filename = true, file_row_number = true, union_by_name = {older}))
+            JOIN order_of_files ON order_of_files.file = filename),
         twice AS (SELECT record_sha256 FROM rows GROUP BY record_sha256 HAVING count(*) > 1)
         SELECT place, row FROM (
             SELECT place, row, row_number() OVER (PARTITION BY {identity} ORDER BY place, row) AS nth
@@ -129,6 +132,7 @@ def repeated_rows(snapshot: Snapshot, segments: Sequence[Segment]) -> dict[str, 
             connection.execute(f"SET memory_limit = '{DEDUPLICATION_MEMORY}'")
             connection.execute("SET temp_directory = ?", [spill])
             connection.register("order_of_files", order)
+            connection.register("columns", columns)
             answer = connection.execute(question)
             while rows := answer.fetchmany(10_000):
                 for place, row in rows:
@@ -142,34 +146,30 @@ def repeated_rows(snapshot: Snapshot, segments: Sequence[Segment]) -> dict[str, 
 def _merged(store: Store, kind: str, segments: list[Segment], twice: dict[str, list[int]]) -> Segment:
     inputs = [[segment.file, twice.get(segment.file, [])] for segment in segments]
     place = (segments[0].path, segments[0].start)
-    tables = whole_groups(_kept(store, kind, segments, twice))
+    tables = whole_groups(_kept(store, segments, twice))
     return write_segment(store.folder, kind, name_of("merged", inputs), place, tables)
 
 
-def _kept(store: Store, kind: str, segments: list[Segment], twice: dict[str, list[int]]) -> Iterator[pa.Table]:
+def _kept(store: Store, segments: list[Segment], twice: dict[str, list[int]]) -> Iterator[pa.Table]:
     pa = needed("pyarrow")
     for segment in segments:
         dropped = set(twice.get(segment.file, ()))
         first = 0
-        for table in tables_of(store.folder, kind, segment):
+        for table in tables_of(store.folder, segment):
             keep = [row not in dropped for row in range(first, first + len(table))] if dropped else None
             first += len(table)
             yield table if keep is None else table.filter(pa.array(keep, pa.bool_()))
 
 
-def tables_of(folder: str, kind: str, segment: Segment) -> Iterator[Any]:
+def tables_of(folder: str, segment: Segment) -> Iterator[Any]:
     """A segment in small pieces, in the columns of this version.
 
     Raises:
         StoreError: it cannot be read.
     """
     pa = needed("pyarrow")
-    path = os.path.join(folder, segment.file)
-    try:
-        for batch in batches_of(path, kind):
-            yield pa.Table.from_batches([batch])
-    except (pa.ArrowInvalid, OSError) as error:
-        raise StoreError("unreadable", path, f"a segment of the store cannot be read ({error})") from None
+    for batch in batches_of(folder, segment):
+        yield pa.Table.from_batches([batch])
 
 
 def whole_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

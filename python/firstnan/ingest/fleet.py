@@ -7,13 +7,15 @@ same function as `firstnan.triage_training_incident`. Where a symptom first show
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from firstnan import STAGES, _core
 from firstnan.arguments import refused_argument
+from firstnan.errors import ContractError
 from firstnan.ingest.missing import needed
-from firstnan.ingest.questions import is_text, spill_folder, view_of
+from firstnan.ingest.questions import is_text, name_damage, spill_folder, view_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,7 +74,7 @@ def verdicts(snapshot: Snapshot, *, run: str | None = None) -> pa.RecordBatchRea
 
     Raises:
         ContractError: `run` holds a lone surrogate.
-        StoreError: as `Snapshot.connect`.
+        StoreError: as `Snapshot.connect`; also from the reader, where a segment cannot be read (`unreadable`).
     """
     if run is not None and not is_text(run):
         raise refused_argument("run", "pattern", "holds what is no Unicode text", "no lone surrogate")
@@ -84,7 +86,25 @@ def verdicts(snapshot: Snapshot, *, run: str | None = None) -> pa.RecordBatchRea
         question = f"FROM {view_of(kind)}{where} ORDER BY run_id, step_id"
         return connection.cursor().sql(question, params=given)
 
-    return triage_tables(ordered(CONTRACTS), ordered(TELEMETRY))
+    with _damage_named(snapshot):
+        judged = triage_tables(ordered(CONTRACTS), ordered(TELEMETRY))
+
+    def batches() -> Iterator[Any]:
+        with _damage_named(snapshot):
+            yield from judged
+
+    return needed("pyarrow").RecordBatchReader.from_batches(judged.schema, batches())
+
+
+@contextlib.contextmanager
+def _damage_named(snapshot: Snapshot) -> Iterator[None]:
+    """Where the block cannot read the rows of a segment, a StoreError names it."""
+    try:
+        yield
+    except (needed("duckdb").Error, needed("pyarrow").ArrowException, OSError, ValueError) as error:
+        if not isinstance(error, ContractError):
+            name_damage(snapshot, error)
+        raise
 
 
 def _as_kind(rows: Any, kind: str) -> pa.RecordBatchReader:
@@ -155,7 +175,8 @@ def _ask(snapshot: Snapshot, run: str | None, question: str) -> pa.Table:
         connection.execute("SET temp_directory = ?", [spill_folder()])
         connection.register("judged", verdicts(snapshot, run=run))
         # A table, which DuckDB spills to the disk: the question looks at it more than once.
-        connection.execute(f"CREATE TABLE judged_steps AS SELECT {_KEPT} FROM judged")
+        with _damage_named(snapshot):
+            connection.execute(f"CREATE TABLE judged_steps AS SELECT {_KEPT} FROM judged")
         return connection.sql(question).to_arrow_table()
 
 

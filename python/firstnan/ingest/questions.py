@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from firstnan import _core
 from firstnan.durable import write_output
 from firstnan.ingest.missing import needed
-from firstnan.ingest.segments import QUARANTINE, pipeline, schema_of
+from firstnan.ingest.segments import QUARANTINE, is_older, schema_of
 from firstnan.ingest.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def connection_of(snapshot: Snapshot) -> duckdb.DuckDBPyConnection:
         for kind in (*_core.kinds(), QUARANTINE):
             files = [os.path.abspath(file) for file in snapshot.files(kind)]
             view = view_of(kind)
-            older = any(f"/{pipeline()}/" not in segment.file for segment in snapshot.segments.get(kind, ()))
+            older = any(map(is_older, snapshot.segments.get(kind, ())))
             empty = f"{view}_without_rows" if files else view
             if older or not files:
                 connection.register("schema_of_kind", schema_of(kind).empty_table())
@@ -73,7 +73,7 @@ def connection_of(snapshot: Snapshot) -> duckdb.DuckDBPyConnection:
     except BaseException as error:
         connection.close()
         if isinstance(error, library.Error):
-            snapshot.check()
+            name_damage(snapshot, error)
         raise
     return connection
 
@@ -106,10 +106,22 @@ def answer(snapshot: Snapshot, question: str) -> Iterator[pa.RecordBatchReader]:
         except duckdb.InterruptException:
             raise KeyboardInterrupt from None
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and not isinstance(error, pa.ArrowException) and "DuckDB" not in str(error):
+            if isinstance(error, OSError) and error.errno is not None:
                 raise  # of whoever writes the answer, as on a full disk
-            snapshot.check()
+            name_damage(snapshot, error)
             raise QuestionError(str(error)) from None
+
+
+def name_damage(snapshot: Snapshot, error: Exception) -> None:
+    """Where an error may come from a damaged segment, looks for it.
+
+    Raises:
+        StoreError: a segment is `missing`, `cut` or `unreadable`.
+    """
+    duckdb = needed("duckdb")
+    if not isinstance(error, (duckdb.ParserException, duckdb.CatalogException)):
+        # A column that does not exist may be one that a segment lacks; no row was read then.
+        snapshot.check(rows=not isinstance(error, duckdb.BinderException))
 
 
 def write_answer(rows: pa.RecordBatchReader, path: str, form: str) -> int:

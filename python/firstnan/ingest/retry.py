@@ -103,7 +103,7 @@ def _retried(store: Store, listed: Listed, kind: str | None, outcome: Retried) -
 
 def _divided(store: Store, segment: Segment, kind: str | None) -> Iterator[dict[str, Any]]:
     """A segment of the quarantine, decoded again part by part: what passes by kind, and what does not under `quarantine`."""
-    for table in tables_of(store.folder, QUARANTINE, segment):
+    for table in tables_of(store.folder, segment):
         first = 0
         while first < len(table):
             rows = _some_rows(table, first)

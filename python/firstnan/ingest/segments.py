@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -14,9 +15,11 @@ from firstnan import _core
 from firstnan._core import Shard
 from firstnan.durable import write_durably
 from firstnan.ingest.missing import needed
+from firstnan.ingest.problems import StoreError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as parquet
 
 FOLDER = "segments"
 QUARANTINE = "quarantine"
@@ -122,6 +125,11 @@ def pipeline() -> str:
     return name_of("pipeline", _core.__version__, pa.__version__, layouts)[:16]
 
 
+def is_older(segment: Segment) -> bool:
+    """Whether another pipeline wrote it: it may lack columns."""
+    return not segment.file.startswith(f"{FOLDER}/{pipeline()}/")
+
+
 def name_of(*parts: Any) -> str:
     """SHA-256 (lower-case hex) of JSON values: the identity of an input."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
@@ -210,8 +218,53 @@ def write_segment(
     return Segment(file, kind, rows, size, *place)
 
 
+def path_of_segment(store: str | os.PathLike[str], segment: Segment) -> str:
+    """Where a segment is.
+
+    Raises:
+        StoreError: it is not there (`missing`), or not as long as the manifest says (`cut`).
+    """
+    path = os.path.join(store, segment.file)
+    try:
+        size = os.stat(path).st_size
+    except FileNotFoundError:
+        raise StoreError("missing", path, "a segment of the store is not there") from None
+    if size != segment.bytes:
+        words = f"a segment of the store has {size:,} bytes; the manifest says {segment.bytes:,}"
+        raise StoreError("cut", path, words)
+    return path
+
+
+@contextlib.contextmanager
+def opened_segment(store: str | os.PathLike[str], segment: Segment) -> Iterator[parquet.ParquetFile]:
+    """A segment whose footer is in order: its rows are as many as the manifest says, and the columns are those of its kind.
+
+    A column that may be null may lack, since an older firstnan did not write it.
+
+    Raises:
+        StoreError: as `path_of_segment`; it cannot be read, then or while the block lasts, or lacks what it must have
+            (`unreadable`).
+    """
+    pa = needed("pyarrow")
+    path = path_of_segment(store, segment)
+    try:
+        with needed("pyarrow.parquet").ParquetFile(path, pre_buffer=False, page_checksum_verification=True) as file:
+            if file.metadata.num_rows != segment.rows:
+                words = f"a segment of the store has {file.metadata.num_rows:,} rows; the manifest says {segment.rows:,}"
+                raise StoreError("unreadable", path, words)
+            there = file.schema_arrow
+            for field in schema_of(segment.kind):
+                if field.name in there.names:
+                    pa.nulls(0, there.field(field.name).type).cast(field.type)
+                elif not field.nullable:
+                    raise StoreError("unreadable", path, f"a segment of the store lacks the column {field.name}")
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError("unreadable", path, f"a segment of the store cannot be read ({error})") from None
+
+
 def batches_of(
-    path: str, kind: str, *, columns: list[str] | None = None, rows: int = BATCH_ROWS
+    store: str | os.PathLike[str], segment: Segment, *, columns: list[str] | None = None, rows: int = BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a segment in pieces of at most so many rows; what this needs does not follow the segment.
 
@@ -219,13 +272,13 @@ def batches_of(
     that it has decoded of a file.
 
     Raises:
-        OSError, pyarrow.ArrowInvalid: it cannot be read.
+        StoreError: as `opened_segment`.
     """
     pa = needed("pyarrow")
-    wanted = schema_of(kind)
+    wanted = schema_of(segment.kind)
     if columns is not None:
         wanted = pa.schema([wanted.field(name) for name in columns])
-    with needed("pyarrow.parquet").ParquetFile(path, pre_buffer=False) as file:
+    with opened_segment(store, segment) as file:
         there = [name for name in wanted.names if name in file.schema_arrow.names]
         for group in range(file.num_row_groups):
             for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=there, use_threads=False):
@@ -233,6 +286,10 @@ def batches_of(
                     batch.column(field.name).cast(field.type) if field.name in there else pa.nulls(len(batch), field.type)
                     for field in wanted
                 ]
+                for field, array in zip(wanted, arrays, strict=True):
+                    if array.null_count and not field.nullable:
+                        words = f"a segment of the store has a row without a value in the column {field.name}"
+                        raise StoreError("unreadable", os.path.join(store, segment.file), words)
                 yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 

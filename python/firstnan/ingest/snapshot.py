@@ -11,8 +11,7 @@ from firstnan import _core
 from firstnan.durable import make_folders
 from firstnan.ingest.locks import FileLock
 from firstnan.ingest.missing import needed
-from firstnan.ingest.problems import StoreError
-from firstnan.ingest.segments import QUARANTINE, Segment, batches_of, schema_of
+from firstnan.ingest.segments import QUARANTINE, Segment, batches_of, is_older, opened_segment, path_of_segment, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,10 +56,18 @@ class Snapshot:
     def files(self, kind: str) -> list[str]:
         """The Parquet files of a kind, or of `quarantine`.
 
+        The first, which tells DuckDB the columns, and those of an older firstnan are opened to see that they have them.
+
         Raises:
-            StoreError: one is not there (`missing`), or not as long as the manifest says (`cut`).
+            StoreError: one is not there (`missing`), or not as long as the manifest says (`cut`), or lacks a column
+                (`unreadable`).
         """
-        return [self._checked(segment) for segment in self.segments.get(kind, ())]
+        segments = self.segments.get(kind, ())
+        for place, segment in enumerate(segments):
+            if place == 0 or is_older(segment):
+                with opened_segment(self.folder, segment):
+                    pass
+        return [path_of_segment(self.folder, segment) for segment in segments]
 
     def dataset(self, kind: str) -> ds.Dataset:
         """The rows of a kind, or of `quarantine`, read as they are asked for.
@@ -91,8 +98,12 @@ class Snapshot:
             empty = schema_of(kind).empty_table()
             return empty if columns is None else empty.select(columns)
         try:
-            return self.dataset(kind).to_table(columns=columns, filter=filter)
-        except (pa.ArrowInvalid, OSError):
+            table = self.dataset(kind).to_table(columns=columns, filter=filter)
+            # The dataset makes a column that a segment lacks null.
+            if any(column.null_count for field, column in zip(table.schema, table.columns, strict=True) if not field.nullable):
+                self.check()
+            return table
+        except (pa.ArrowException, OSError):
             self.check()
             raise
 
@@ -101,13 +112,10 @@ class Snapshot:
 
         Raises: as `table`.
         """
-        pa = needed("pyarrow")
-        for file in self.files(kind):
-            try:
-                yield from batches_of(file, kind, columns=columns)
-            except (pa.ArrowInvalid, OSError):
-                self.check()
-                raise
+        self.files(kind)
+        return (
+            batch for segment in self.segments.get(kind, ()) for batch in batches_of(self.folder, segment, columns=columns)
+        )
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """DuckDB with a view for each kind, `-` in its name being `_` (`stage_telemetry`), and for `quarantine`.
@@ -122,32 +130,23 @@ class Snapshot:
 
         return connection_of(self)
 
-    def _checked(self, segment: Segment) -> str:
-        path = os.path.join(self.folder, segment.file)
-        try:
-            size = os.stat(path).st_size
-        except FileNotFoundError:
-            raise StoreError("missing", path, "a segment of the store is not there") from None
-        if size != segment.bytes:
-            words = f"a segment of the store has {size:,} bytes; the manifest says {segment.bytes:,}"
-            raise StoreError("cut", path, words)
-        return path
+    def check(self, *, rows: bool = True) -> None:
+        """Reads every segment whole, or only what each says of itself.
 
-    def check(self) -> None:
-        """Reads every segment whole.
+        Args:
+            rows: whether their rows are read too.
 
         Raises:
             StoreError: one is `missing`, `cut` or `unreadable`; the message names it.
         """
-        pa, parquet = needed("pyarrow"), needed("pyarrow.parquet")
-        for kind in self.segments:
-            for path in self.files(kind):
-                try:
-                    with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-                        for group in range(file.num_row_groups):
-                            file.read_row_group(group)
-                except (pa.ArrowException, OSError) as error:
-                    raise StoreError("unreadable", path, f"a segment of the store cannot be read ({error})") from None
+        for segments in self.segments.values():
+            for segment in segments:
+                with opened_segment(self.folder, segment):
+                    pass
+        for segments in self.segments.values() if rows else ():
+            for segment in segments:
+                for _ in batches_of(self.folder, segment):
+                    pass
 
 
 def snapshot_of(folder: str, manifest: Manifest) -> Snapshot:
