@@ -1,5 +1,6 @@
 """Every command and every block of code of README.md runs."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -38,6 +39,21 @@ def test_the_commands(folder):
         assert program == "firstnan"
         subprocess.run([sys.executable, "-m", "firstnan", *arguments], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     assert (folder / "incident.html").read_text().startswith("<!")
+
+
+def test_the_bounds_that_are_as_wide_as_can_be():
+    example = json.loads((ROOT / "schemas/v1/training-incident-contract.json").read_text())["examples"][0]
+    low, high, least = re.search(r"such as `(.+?)` and `(.+?)`: the\nsecond .* at least `(.+?)`", README).groups()
+
+    def contract(low, high):
+        bounds = {"minimum_numeric_resolution": float(low), "maximum_absolute_finite": float(high)}
+        return firstnan.TrainingIncidentContract(**(example | bounds))
+
+    assert contract(low, high).maximum_absolute_finite == 1e14
+    assert contract(least, 1 / float(least)).minimum_numeric_resolution == 1e-15
+    for below, above in [(float(least) / 2, 1.0), (low, float(high) * 1.001)]:
+        with pytest.raises(firstnan.ContractError):
+            contract(below, above)
 
 
 def test_the_make_targets():
