@@ -26,6 +26,7 @@ import decode_peers  # noqa: E402
 import footprint  # noqa: E402
 import ingest  # noqa: E402
 import locate  # noqa: E402
+import questions  # noqa: E402
 import scan  # noqa: E402
 import store  # noqa: E402
 
@@ -80,13 +81,14 @@ def main() -> int:
     print()
     ingested = ingest.main(["--scaling", "100000", "1000000"])
     kept = store.measured()
-    print("\n" + store.shown(kept), flush=True)
+    print("\n" + store.shown(kept) + "\n", flush=True)
+    asked = questions.main([])
     if arguments.json:
         everything = {"machine": machine(), "comparisons": [asdict(result) for result in results],
                       "import_firstnan_ms": import_ms, "decode_64_kib_peak_bytes": peak,
                       "counting": [asdict(result) for result in counted],
                       "locate": asdict(births), "probes": watched, "scan": asdict(scanned), "ingest": ingested,
-                      "store": asdict(kept)}
+                      "store": asdict(kept), "questions": asked}
         arguments.json.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
     return 0
 

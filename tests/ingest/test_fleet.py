@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections import Counter, defaultdict
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from fleets import bad, contract, enveloped, fleet, telemetry
@@ -172,6 +174,48 @@ def test_an_incident_names_step_stage_rank_and_who_had_it_before_the_reduction(s
         "ranks_before_reduction": [2, 3], "ranks_at_backward": [0, 1], "ranks_at_optimizer": [], "ranks_finite": [],
         "ranks_missing": [], "world_size": 4, "verdicts": 4, "without_verdict": 0,
     }  # fmt: skip
+
+
+def test_incidents_are_the_first_of_all_verdicts(tmp_path):
+    # `incidents` judges the steps alone that telemetry says are the first; here every step is judged.
+    found = 0
+    for seed in range(6):
+        folder = tmp_path / f"store-{seed}"
+        ingest([str(write(tmp_path / "lines.jsonl", fleet(seed, 20, RANKS)))], store=str(folder))
+        with Store.open(folder) as opened, opened.snapshot() as snapshot:
+            rows, every = incidents(snapshot).to_pylist(), verdicts(snapshot).read_all().to_pylist()
+        wanted = {}
+        for row in every:
+            if row["first_nonfinite_stage"]:
+                place = (row["step_id"], STAGES.index(row["first_nonfinite_stage"]), row["rank"])
+                run = (row["run_id"], row["attempt"])
+                wanted[run] = min(place, wanted.get(run, place))
+        assert {(r["run_id"], r["attempt"]): (r["step_id"], STAGES.index(r["stage"]), r["rank"]) for r in rows} == wanted
+        for row in rows:
+            step = [one for one in every if all(one[name] == row[name] for name in ("run_id", "attempt", "step_id"))]
+            assert row["verdicts"] == sum(one["status"] == "verdict" for one in step)
+            assert row["verdicts"] + row["without_verdict"] == len(step)
+        found += len(rows)
+    assert found > 20
+
+
+def test_a_record_that_cannot_be_used_is_not_the_first(tmp_path):
+    folder = tmp_path / "store"
+    lines = fleet_with_an_incident()
+    later = contract(RUN, 20)
+    lines += [later, *(enveloped(telemetry(later, order, **(bad(5) if order == 4 else {})), 1, 4) for order in range(5))]
+    ingest([str(write(tmp_path / "fleet.jsonl", lines))], store=str(folder))
+    with sqlite3.connect(folder / "manifest.sqlite") as manifest:
+        ((file,),) = manifest.execute("SELECT file FROM segments WHERE kind = ?", (TELEMETRY,))
+        table = pq.read_table(folder / file)
+        # As if by another version, whose rules were others: the counts of step 7 are no sum.
+        finite = pc.if_else(pc.equal(table["step_id"], 7), 1, table["finite_elements"])
+        pq.write_table(table.set_column(table.schema.names.index("finite_elements"), "finite_elements", finite), folder / file)
+        manifest.execute("UPDATE segments SET bytes = ? WHERE file = ?", ((folder / file).stat().st_size, file))
+    manifest.close()
+    with Store.open(folder) as opened, opened.snapshot() as snapshot:
+        (row,) = incidents(snapshot).to_pylist()
+    assert (row["step_id"], row["stage"], row["rank"]) == (20, "optimizer", 1)
 
 
 def test_a_timeline_folds_neighbours_that_look_the_same(store):

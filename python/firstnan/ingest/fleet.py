@@ -18,6 +18,7 @@ from firstnan.ingest.missing import needed
 from firstnan.ingest.questions import is_text, name_damage, spill_folder, view_of
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
     from firstnan.ingest.snapshot import Snapshot
@@ -76,6 +77,11 @@ def verdicts(snapshot: Snapshot, *, run: str | None = None) -> pa.RecordBatchRea
         ContractError: `run` holds a lone surrogate.
         StoreError: as `Snapshot.connect`; also from the reader, where a segment cannot be read (`unreadable`).
     """
+    return _verdicts(snapshot, run)
+
+
+def _verdicts(snapshot: Snapshot, run: str | None, steps: str = "") -> pa.RecordBatchReader:
+    """As `verdicts`; `steps` is SQL that leaves out the steps which a question does not look at."""
     if run is not None and not is_text(run):
         raise refused_argument("run", "pattern", "holds what is no Unicode text", "no lone surrogate")
     connection = snapshot.connect()
@@ -83,7 +89,7 @@ def verdicts(snapshot: Snapshot, *, run: str | None = None) -> pa.RecordBatchRea
 
     def ordered(kind: str) -> Any:
         # A cursor each: a connection has one result at a time.
-        question = f"FROM {view_of(kind)}{where} ORDER BY run_id, step_id"
+        question = f"SELECT {_columns(kind)} FROM {view_of(kind)} {steps}{where} ORDER BY run_id, step_id"
         return connection.cursor().sql(question, params=given)
 
     with _damage_named(snapshot):
@@ -107,10 +113,21 @@ def _damage_named(snapshot: Snapshot) -> Iterator[None]:
         raise
 
 
+def _schema_of_judged(kind: str) -> pa.Schema:
+    """The columns of a kind that the core looks at: not where a line came from, which need not be sorted with the rest."""
+    pa = needed("pyarrow")
+    schema = pa.schema(_core.table_of_kind(kind))
+    return pa.schema([field for field in schema if not field.name.startswith("line_")])
+
+
+def _columns(kind: str) -> str:
+    return ", ".join(_schema_of_judged(kind).names)
+
+
 def _as_kind(rows: Any, kind: str) -> pa.RecordBatchReader:
     """The rows with the columns and types that the core makes: other engines give dictionaries as text, and so on."""
     pa = needed("pyarrow")
-    schema = pa.schema(_core.table_of_kind(kind))
+    schema = _schema_of_judged(kind)
     reader = pa.RecordBatchReader.from_stream(rows)
     missing = [name for name in schema.names if name not in reader.schema.names]
     if missing:
@@ -148,7 +165,12 @@ def incidents(snapshot: Snapshot, *, run: str | None = None) -> pa.Table:
         snapshot: of the store.
         run: only this run.
     """
-    return _ask(snapshot, run, _INCIDENTS)
+    with _judged(snapshot, run, _FIRST_STEPS) as judged:
+        # A record that this version does not take is no sign: then the first may be a step that was left out.
+        if not judged.sql("FROM judged_steps WHERE status = 'refused' AND place IS NULL LIMIT 1").fetchall():
+            return judged.sql(_INCIDENTS).to_arrow_table()
+    with _judged(snapshot, run) as judged:
+        return judged.sql(_INCIDENTS).to_arrow_table()
 
 
 def timeline(snapshot: Snapshot, run: str) -> pa.Table:
@@ -167,18 +189,27 @@ def timeline(snapshot: Snapshot, run: str) -> pa.Table:
         snapshot: of the store.
         run: the run.
     """
-    return _ask(snapshot, run, _TIMELINE)
+    with _judged(snapshot, run) as judged:
+        return judged.sql(_TIMELINE).to_arrow_table()
 
 
-def _ask(snapshot: Snapshot, run: str | None, question: str) -> pa.Table:
+@contextlib.contextmanager
+def _judged(snapshot: Snapshot, run: str | None, steps: str = "") -> Iterator[duckdb.DuckDBPyConnection]:
+    """DuckDB with the table `judged_steps`, as of `_verdicts`."""
     with needed("duckdb").connect(":memory:") as connection:
         connection.execute("SET temp_directory = ?", [spill_folder()])
-        connection.register("judged", verdicts(snapshot, run=run))
+        connection.register("judged", _verdicts(snapshot, run, steps))
         # A table, which DuckDB spills to the disk: the question looks at it more than once.
         with _damage_named(snapshot):
             connection.execute(f"CREATE TABLE judged_steps AS SELECT {_KEPT} FROM judged")
-        return connection.sql(question).to_arrow_table()
+        yield connection
 
+
+# Whether a step has an incident is told by its telemetry alone; only the first of a run is judged by its contract.
+_FIRST_STEPS = f"""SEMI JOIN (
+    SELECT run_id, min(step_id) AS step_id FROM {view_of(TELEMETRY)}
+    WHERE state = 'OBSERVED' AND nonfinite_elements > 0 GROUP BY run_id, envelope_attempt
+) USING (run_id, step_id)"""
 
 _KEPT = f"""run_id, attempt, step_id, rank, world_size, status, nonfinite_elements,
     list_position({list(STAGES)}, first_nonfinite_stage) AS place"""

@@ -1,12 +1,13 @@
 //! The verdict on every step of a fleet, from the tables of contracts and telemetry.
 //!
 //! Both tables come ordered by run and step, as any engine sorts them, and are read side by side, so that memory is
-//! that of one step of one run. The evidence of a (contract, attempt, rank) is put together from its telemetry, and the
+//! that of one piece (some steps) a thread. The evidence of a (contract, attempt, rank) is put together from its telemetry, and the
 //! verdict on it is that of [`firstnan_core::triage`], which asks for five stages, of one scope, within bounds.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::thread;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, FixedSizeBinaryArray, Int64Array, RecordBatch};
@@ -19,8 +20,8 @@ use firstnan_core::{
 use crate::flat_rows::{FlatRows, Texts, integers, unlike};
 use crate::verdicts::{Status, Verdict, Verdicts};
 
-/// Verdicts in batches of about so many rows.
-const ROWS: usize = 8192;
+/// Rows of a piece, the unit of work of a thread, more only where one step has more: its verdicts are a batch.
+const PIECE_ROWS: usize = 8192;
 
 /// A run and a step of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,10 +128,19 @@ impl<I: Iterator<Item = Result<RecordBatch, ArrowError>>> Cursor<I> {
     }
 }
 
+/// All that is known of a step of a run.
+struct Step {
+    key: Key,
+    contracts: Vec<Row>,
+    telemetry: Vec<Row>,
+}
+
 /// Reads both tables and gives the verdicts, ordered by run, step, contract, attempt and rank.
 pub struct BulkTriage<C, T> {
     contracts: Cursor<C>,
     telemetry: Cursor<T>,
+    threads: usize,
+    judged: VecDeque<RecordBatch>,
 }
 
 impl<C, T> BulkTriage<C, T>
@@ -143,18 +153,46 @@ where
     /// # Errors
     ///
     /// A table cannot be read, or has not the columns of its kind.
-    pub fn new(contracts: C, telemetry: T) -> Result<Self, ArrowError> {
-        Ok(Self { contracts: Cursor::new(contracts, false)?, telemetry: Cursor::new(telemetry, true)? })
+    pub fn new(contracts: C, telemetry: T, threads: usize) -> Result<Self, ArrowError> {
+        let (contracts, telemetry) = (Cursor::new(contracts, false)?, Cursor::new(telemetry, true)?);
+        Ok(Self { contracts, telemetry, threads, judged: VecDeque::new() })
     }
 
-    /// The next verdicts, none at the end.
+    /// The next verdicts, none at the end. How they are cut into batches does not depend on the number of threads.
     ///
     /// # Errors
     ///
     /// A table cannot be read further, or is not ordered.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        let mut out = Verdicts::default();
-        while out.rows() < ROWS {
+        while self.judged.is_empty() {
+            let mut pieces = Vec::with_capacity(self.threads);
+            while pieces.len() < self.threads.max(1) {
+                let piece = self.next_piece()?;
+                if piece.is_empty() {
+                    break;
+                }
+                pieces.push(piece);
+            }
+            match pieces.as_slice() {
+                [] => return Ok(None),
+                [piece] => self.judged.extend(judge(piece)?),
+                _ => thread::scope(|scope| {
+                    let workers: Vec<_> = pieces.iter().map(|piece| scope.spawn(|| judge(piece))).collect();
+                    for worker in workers {
+                        let batch = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+                        self.judged.extend(batch);
+                    }
+                    Ok::<_, ArrowError>(())
+                })?,
+            }
+        }
+        Ok(self.judged.pop_front())
+    }
+
+    /// The next steps, none at the end.
+    fn next_piece(&mut self) -> Result<Vec<Step>, ArrowError> {
+        let (mut steps, mut rows) = (Vec::new(), 0);
+        while rows < PIECE_ROWS {
             let key = match (&self.contracts.next, &self.telemetry.next) {
                 (Some(one), Some(other)) => one.min(other).clone(),
                 (Some(one), None) | (None, Some(one)) => one.clone(),
@@ -162,10 +200,20 @@ where
             };
             let contracts = self.contracts.take(&key)?;
             let telemetry = self.telemetry.take(&key)?;
-            judge_step(&key, &contracts, &telemetry, &mut out);
+            rows += contracts.len() + telemetry.len();
+            steps.push(Step { key, contracts, telemetry });
         }
-        if out.rows() == 0 { Ok(None) } else { out.finish().map(Some) }
+        Ok(steps)
     }
+}
+
+/// The verdicts on the steps, none where nothing is to be said of them.
+fn judge(steps: &[Step]) -> Result<Option<RecordBatch>, ArrowError> {
+    let mut out = Verdicts::default();
+    for Step { key, contracts, telemetry } in steps {
+        judge_step(key, contracts, telemetry, &mut out);
+    }
+    if out.rows() == 0 { Ok(None) } else { out.finish().map(Some) }
 }
 
 /// The contract of a row, and its content id.

@@ -1,6 +1,7 @@
 //! Bulk triage for Python: two Arrow streams in, tables of verdicts out.
 
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_schema::ArrowError;
@@ -21,7 +22,10 @@ impl BulkTriage {
     #[new]
     fn new(py: Python<'_>, contracts: &Bound<'_, PyAny>, telemetry: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (contracts, telemetry) = (stream(contracts)?, stream(telemetry)?);
-        py.detach(|| Inner::new(contracts, telemetry)).map(|inner| Self(Mutex::new(inner))).map_err(|error| refused(&error))
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        py.detach(|| Inner::new(contracts, telemetry, threads))
+            .map(|inner| Self(Mutex::new(inner)))
+            .map_err(|error| refused(&error))
     }
 
     fn next_table(&self, py: Python<'_>) -> PyResult<Option<ArrowTable>> {
