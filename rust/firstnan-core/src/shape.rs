@@ -56,7 +56,9 @@ impl TextShape {
     #[inline]
     fn begins_well(&self, text: &str) -> bool {
         let first = || text.bytes().next();
-        self.first.is_none_or(|set| first().is_some_and(|byte| set[usize::from(byte)] == 0)) && text.starts_with(self.start)
+        // The empty text first: an AVX-512 memcmp of no bytes at its dangling address took 28 % of all ingestion.
+        (self.start.is_empty() || text.starts_with(self.start))
+            && self.first.is_none_or(|set| first().is_some_and(|byte| set[usize::from(byte)] == 0))
     }
 
     pub(crate) fn read<'a>(&self, reader: &mut Reader<'a>) -> Result<Cow<'a, str>> {

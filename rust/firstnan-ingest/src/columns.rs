@@ -13,7 +13,7 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 use firstnan_core::{Choice, FieldType, Real, RecordInfo, Visitor};
 
-use crate::texts::{Texts, offsets};
+use crate::texts::{Texts, offsets, room};
 
 enum Values {
     Text(Texts),
@@ -25,7 +25,25 @@ enum Values {
     Record { variants: Vec<Variant> },
 }
 
+impl Values {
+    /// An empty column with room for as much as this one has.
+    fn like(&self) -> Self {
+        match self {
+            Self::Text(texts) => Self::Text(texts.like()),
+            Self::Integer(values) => Self::Integer(room(values)),
+            Self::Real { value, integer, written } => {
+                Self::Real { value: room(value), integer: integer.like(), written: room(written) }
+            }
+            Self::Boolean(values) => Self::Boolean(room(values)),
+            Self::Choice { key, values } => Self::Choice { key: room(key), values: values.clone() },
+            Self::Items { ends, item, .. } => Self::Items { ends: room(ends), total: 0, item: *item },
+            Self::Record { variants } => Self::Record { variants: variants.clone() },
+        }
+    }
+}
+
 /// Where a record's fields go: one of a union, or the only one.
+#[derive(Clone)]
 struct Variant {
     info: usize,
     /// Where the nodes of its fields begin in `Columns::places`.
@@ -90,6 +108,18 @@ impl Columns {
         let mut columns = Self { nodes: Vec::new(), places: Vec::new(), open: Vec::new(), items: Vec::new(), cursor: 0, base: 0 };
         columns.plan(kind, false);
         columns
+    }
+
+    /// Empty columns of the same kind with room for as much as these have: growing one by one took 6 % of ingestion.
+    pub(crate) fn like(&self) -> Self {
+        let nodes = self.nodes.iter().map(|node| Node {
+            values: node.values.like(),
+            valid: Validity::default(),
+            nullable: node.nullable,
+            children: node.children.clone(),
+        });
+        let places = self.places.clone();
+        Self { nodes: nodes.collect(), places, open: Vec::new(), items: Vec::new(), cursor: 0, base: 0 }
     }
 
     /// How many records there are.
@@ -284,7 +314,7 @@ impl Visitor for Columns {
             value.push(real.to_f64());
             match real {
                 Real::Float(_) => integer.end(),
-                Real::Int(value) => integer.push(&value.to_string()),
+                Real::Int(value) => integer.push_integer(*value),
                 Real::Big(digits) => integer.push(digits),
             }
             written.push(!matches!(real, Real::Float(_)));

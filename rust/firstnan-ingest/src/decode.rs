@@ -66,7 +66,7 @@ pub fn decode(shard: &Shard, threads: usize) -> Result<Decoded, ArrowError> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(shard.pieces.len()));
     let work = || {
-        let mut worker = Worker { lines: Lines::new(shard.cut.kind), scratch: Vec::new() };
+        let mut worker = Worker::new(shard.cut.kind);
         while let Some((index, piece)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, shard.pieces.get(i)?)))
         {
             let tables = worker.piece(shard, piece);
@@ -106,9 +106,15 @@ pub fn decode(shard: &Shard, threads: usize) -> Result<Decoded, ArrowError> {
 struct Worker {
     lines: Lines,
     scratch: Vec<u8>,
+    /// Empty rows by kind, with room for as many as the last piece had.
+    empty: Vec<Option<Box<Rows>>>,
 }
 
 impl Worker {
+    fn new(kind: Option<usize>) -> Self {
+        Self { lines: Lines::new(kind), scratch: Vec::new(), empty: no_tables() }
+    }
+
     fn line(&mut self, tables: &mut [Option<Box<Rows>>], place: Place, line: &[u8]) -> Fate {
         let scratch = &mut self.scratch;
         let mut refused = None;
@@ -130,7 +136,7 @@ impl Worker {
     }
 
     fn piece(&mut self, shard: &Shard, piece: &Piece) -> Result<PieceTables, ArrowError> {
-        let mut rows: Vec<Option<Box<Rows>>> = (0..KINDS.len()).map(|_| None).collect();
+        let mut rows = std::mem::replace(&mut self.empty, no_tables());
         let mut quarantine = Quarantine::default();
         let (mut records, mut blank) = (0, 0);
         let most = shard.cut.max_line_bytes;
@@ -163,12 +169,17 @@ impl Worker {
         let mut tables = Vec::new();
         for (kind, rows) in rows.into_iter().enumerate() {
             if let Some(rows) = rows.filter(|rows| rows.len() > 0) {
+                self.empty[kind] = Some(Box::new(rows.like()));
                 tables.push((kind, rows.finish(source)?));
             }
         }
         let quarantine = if quarantined > 0 { Some(quarantine.finish(source)?) } else { None };
         Ok(PieceTables { records, quarantined, blank, tables, quarantine })
     }
+}
+
+fn no_tables() -> Vec<Option<Box<Rows>>> {
+    (0..KINDS.len()).map(|_| None).collect()
 }
 
 fn rows_of(tables: &mut [Option<Box<Rows>>], kind: usize) -> &mut Rows {

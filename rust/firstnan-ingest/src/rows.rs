@@ -12,7 +12,7 @@ use firstnan_core::{Envelope, KIND_TYPES, Record, Result, Taker};
 use sha2::{Digest, Sha256};
 
 use crate::columns::Columns;
-use crate::texts::Texts;
+use crate::texts::{Texts, room};
 
 const DIGEST_BYTES: i32 = 32;
 
@@ -33,6 +33,10 @@ pub(crate) struct Places {
 }
 
 impl Places {
+    fn like(&self) -> Self {
+        Self { numbers: room(&self.numbers), offsets: room(&self.offsets) }
+    }
+
     pub fn push(&mut self, place: Place) {
         // A text of 2^63 bytes is out of reach.
         self.numbers.push(i64::try_from(place.number).unwrap_or(i64::MAX));
@@ -71,6 +75,14 @@ struct Envelopes {
 const ENVELOPE_NUMBERS: [&str; 4] = ["envelope_rank", "envelope_world_size", "envelope_attempt", "envelope_sequence"];
 
 impl Envelopes {
+    fn like(&self) -> Self {
+        Self {
+            valid: room(&self.valid),
+            numbers: self.numbers.each_ref().map(|numbers| room(numbers)),
+            source: self.source.like(),
+        }
+    }
+
     fn pad(&mut self, rows: usize) {
         let missing = rows.saturating_sub(self.valid.len());
         self.valid.resize(rows, false);
@@ -149,6 +161,16 @@ impl Rows {
     pub fn new(kind: usize) -> Self {
         let columns = Columns::new(&KIND_TYPES[kind]);
         Self { places: Places::default(), digests: Vec::new(), envelopes: Envelopes::default(), columns }
+    }
+
+    /// No rows, with room for as many as these.
+    pub fn like(&self) -> Self {
+        Self {
+            places: self.places.like(),
+            digests: room(&self.digests),
+            envelopes: self.envelopes.like(),
+            columns: self.columns.like(),
+        }
     }
 
     /// How many there are.
