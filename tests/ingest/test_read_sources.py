@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -188,6 +190,35 @@ def test_files_of_rows_are_known_by_their_first_bytes_too(tmp_path):
     assert forms == {"part-0": "parquet", "rows.feather": "arrow", "lines": "lines", "pipe": "lines"}
     for name in ("part-0", "rows.feather"):
         assert read(tmp_path / name).total.records == 1
+
+
+def test_rows_without_columns_are_refused_not_passed_over(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({}), path)
+    # The number of rows in the footer, Thrift's zigzag 3 for 0: Arrow itself writes none, other writers do.
+    path.write_bytes(path.read_bytes().replace(b"schema\x15\x00\x00\x16\x00", b"schema\x15\x00\x00\x16\x06"))
+    assert pq.ParquetFile(path).metadata.num_rows == 3
+    with pytest.raises(firstnan.ContractError, match=r"rows\.parquet: is not a whole table of records"):
+        read(path)
+
+
+def test_a_folder_that_cannot_be_listed_costs_no_other_its_lines_and_is_told():
+    with tempfile.TemporaryDirectory() as name:  # which another user can come to, unlike tmp_path
+        folder = Path(name)
+        for below in ("open", "shut", "store"):
+            (folder / below).mkdir()
+        for below in ("open", "shut"):
+            (folder / below / "a.jsonl").write_bytes(LINES)
+        for place, mode in ((folder, 0o755), (folder / "shut", 0), (folder / "store", 0o777)):
+            place.chmod(mode)
+        drop = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+        command = [*drop, sys.executable, "-m", "firstnan", "ingest", ".", "--store", "store/new"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+        (folder / "shut").chmod(0o755)
+    assert done.returncode == 2, done
+    assert "shut: Permission denied" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "all lines            6" in done.stdout
 
 
 def test_a_file_that_lies_about_its_memory_is_refused(tmp_path):

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Protocol
 
 from firstnan.ingest.form import LONGEST, Form, form_of
@@ -81,8 +80,7 @@ def _of_path(path: str) -> Iterator[Source]:
             raise OSError(errno.EBADF, "it is closed", "standard input")
         yield Source("-", _at_its_place(sys.stdin))
     elif os.path.isdir(path):
-        names = (str(file) for file in Path(path).rglob("*") if file.name.endswith((*LINES, *ROWS)) and file.is_file())
-        yield from _some((_file(name) for name in sorted(names)), path,
+        yield from _some((_file(name) for name in sorted(_below(path))), path,
                          f"no file in this folder is named {', '.join((*LINES, *ROWS))}")
     elif not os.path.exists(path) and glob.has_magic(path):
         names = (name for name in glob.iglob(path, recursive=True) if not os.path.isdir(name))
@@ -91,6 +89,15 @@ def _of_path(path: str) -> Iterator[Source]:
         yield _file(path)
     else:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def _below(folder: str) -> Iterator[str]:
+    """The files below a folder that are read, and each folder that cannot be listed: who reads it says why."""
+    unlisted: list[str] = []
+    for above, _, names in os.walk(folder, onerror=lambda error: unlisted.append(error.filename)):
+        files = (os.path.join(above, name) for name in names if name.endswith((*LINES, *ROWS)))
+        yield from filter(os.path.isfile, files)
+    yield from unlisted
 
 
 def _some(found: Iterable[Source], path: str, otherwise: str) -> Iterator[Source]:
