@@ -205,18 +205,20 @@ def test_rows_without_columns_are_refused_not_passed_over(tmp_path):
 def test_a_folder_that_cannot_be_listed_costs_no_other_its_lines_and_is_told():
     with tempfile.TemporaryDirectory() as name:  # which another user can come to, unlike tmp_path
         folder = Path(name)
-        for below in ("open", "shut", "store"):
+        for below in ("open", "shut", "listed", "store"):
             (folder / below).mkdir()
-        for below in ("open", "shut"):
+        for below in ("open", "shut", "listed"):
             (folder / below / "a.jsonl").write_bytes(LINES)
-        for place, mode in ((folder, 0o755), (folder / "shut", 0), (folder / "store", 0o777)):
+        for place, mode in ((folder, 0o755), (folder / "shut", 0), (folder / "listed", 0o744), (folder / "store", 0o777)):
             place.chmod(mode)
         drop = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
         command = [*drop, sys.executable, "-m", "firstnan", "ingest", ".", "--store", "store/new"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-        (folder / "shut").chmod(0o755)
+        for below in ("shut", "listed"):
+            (folder / below).chmod(0o755)
     assert done.returncode == 2, done
-    assert "shut: Permission denied" in done.stderr
+    for name in ("shut", "listed/a.jsonl"):
+        assert f"{name}: Permission denied" in done.stderr
     assert "Traceback" not in done.stderr
     assert "all lines            6" in done.stdout
 

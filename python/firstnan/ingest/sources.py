@@ -6,6 +6,7 @@ import contextlib
 import errno
 import glob
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -96,8 +97,17 @@ def _below(folder: str) -> Iterator[str]:
     unlisted: list[str] = []
     for above, _, names in os.walk(folder, onerror=lambda error: unlisted.append(error.filename)):
         files = (os.path.join(above, name) for name in names if name.endswith((*LINES, *ROWS)))
-        yield from filter(os.path.isfile, files)
+        yield from filter(_may_be_read, files)
     yield from unlisted
+
+
+def _may_be_read(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:  # a link to nothing
+        return False
+    except OSError:
+        return True
 
 
 def _some(found: Iterable[Source], path: str, otherwise: str) -> Iterator[Source]:
